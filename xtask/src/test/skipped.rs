@@ -29,15 +29,14 @@ fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;
-        skipped.extend(skip_of(&line));
+        skipped.extend(skip_of(&String::from_utf8_lossy(&line)));
         line.clear();
     }
     Ok(())
 }
 
 /// The part of a line about a skipped test: the name of the running test may precede it on the same line.
-fn skip_of(line: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(line);
+pub(super) fn skip_of(text: &str) -> Option<String> {
     let at = text.find(MARK)?;
     Some(text.get(at..)?.trim_end().to_owned())
 }

@@ -5,7 +5,7 @@ use super::Finding;
 use super::source::Source;
 
 /// The usual program of each crate, and the names of those that need a process, or names, of their own.
-const PROGRAMS: [&str; 3] = ["it", "alone", "under_tls"];
+const PROGRAMS: [&str; 4] = ["it", "process", "alone", "under_tls"];
 
 pub(super) fn check(source: &Source) -> Option<Finding> {
     let (_, inside) = source.path.strip_prefix("crates/")?.split_once('/')?;
