@@ -4,7 +4,7 @@
 //! * [`fastcgi`]: requests in records, and responses taken apart.
 //! * [`scgi`], [`uwsgi`]: requests; their bodies follow as they are, and their responses end with the connection or by their length.
 //! * [`memcached`]: the request for one value, and its answer. No application server, but spoken to in the same way.
-//! * [`http_head`] turns the head of a CGI response into the head of an HTTP/1.1 response.
+//! * [`read_head`] reads the head of a CGI response into a typed head.
 
 pub mod fastcgi;
 mod head;
@@ -12,7 +12,7 @@ pub mod memcached;
 pub mod scgi;
 pub mod uwsgi;
 
-pub use head::{HeadError, head_end, http_head};
+pub use head::{HeadError, head_end, read_head};
 
 /// Parameters that a protocol cannot carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -6,10 +6,12 @@
 use std::ops::Range;
 
 use crate::error::{ChunkError, LineFault};
+use crate::field::FieldId;
 use crate::framing::BODY_BYTES_MAX;
 use crate::hop;
 use crate::limits::{BareLf, Limits};
 use crate::scan::{self, Fault, Line, Window};
+use crate::trailers::Trailers;
 
 /// Digits of a chunk size: as many as 2^64 has, which bounds leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
@@ -72,8 +74,8 @@ pub struct Decoder {
     extension_bytes: u32,
     extension_excess: u64,
     trailer_bytes: usize,
-    /// The kept trailer fields as canonical lines, followed by the incomplete line.
-    trailers: Vec<u8>,
+    /// The kept trailer fields, whose text is followed by the incomplete line.
+    trailers: Trailers,
     trailer_line_start: usize,
 }
 
@@ -93,7 +95,7 @@ impl Decoder {
             extension_bytes: 0,
             extension_excess: 0,
             trailer_bytes: 0,
-            trailers: Vec::new(),
+            trailers: Trailers::default(),
             trailer_line_start: 0,
         }
     }
@@ -112,12 +114,18 @@ impl Decoder {
     /// The trailer section as canonical lines, forbidden fields left out; empty until the body is done. Can be given to
     /// [`encode_last_chunk`] as it is.
     pub fn trailer_lines(&self) -> &[u8] {
-        if self.is_done() { &self.trailers } else { &[] }
+        if self.is_done() { &self.trailers.bytes } else { &[] }
     }
 
     /// Name and value of each kept trailer field.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        trailer_fields(self.trailer_lines())
+        let fields = if self.is_done() { Some(&self.trailers) } else { None };
+        fields.into_iter().flat_map(Trailers::iter).map(|(_, name, value)| (name, value))
+    }
+
+    /// Takes the kept trailer fields of a body that is done; none before that.
+    pub fn take_trailers(&mut self) -> Trailers {
+        if self.is_done() { std::mem::take(&mut self.trailers) } else { Trailers::default() }
     }
 
     /// Continues up to the end of the next piece of data, of the body, or of the input, whichever comes first. Call it
@@ -232,7 +240,7 @@ impl Decoder {
         let mut at = 0;
         while self.state == State::Trailer {
             let rest = input.get(at..).unwrap_or_default();
-            if self.trailers.len() == self.trailer_line_start && rest.starts_with(CHUNK_END) {
+            if self.trailers.bytes.len() == self.trailer_line_start && rest.starts_with(CHUNK_END) {
                 // The usual end: no trailers, nothing copied.
                 if self.trailer_bytes + CHUNK_END.len() > TRAILER_BYTES_MAX {
                     return Err(ChunkError::TrailerTooLarge);
@@ -242,11 +250,11 @@ impl Decoder {
             }
             let piece_len = memchr::memchr(b'\n', rest).map_or(rest.len(), |lf| lf + 1);
             let allowed = piece_len.min(TRAILER_BYTES_MAX - self.trailer_bytes);
-            self.trailers.extend_from_slice(rest.get(..allowed).unwrap_or_default());
+            self.trailers.bytes.extend_from_slice(rest.get(..allowed).unwrap_or_default());
             self.trailer_bytes += allowed;
             at += allowed;
             // Only whole lines are parsed; otherwise a line in one-byte pieces would cost the square of its length.
-            if self.trailers.last() == Some(&b'\n') {
+            if self.trailers.bytes.last() == Some(&b'\n') {
                 self.end_trailer_line()?;
             }
             if self.state == State::Trailer && self.trailer_bytes == TRAILER_BYTES_MAX {
@@ -263,11 +271,11 @@ impl Decoder {
     fn end_trailer_line(&mut self) -> Result<(), ChunkError> {
         let start = self.trailer_line_start;
         let limits = Limits { head_bytes_max: usize::MAX, line_bytes_max: usize::MAX, ..Limits::default() };
-        let window = Window::new(&self.trailers, start, &limits);
+        let window = Window::new(&self.trailers.bytes, start, &limits);
         let line = match scan::parse_line(window, start, BareLf::Reject) {
             Ok(line) => line,
             Err(Fault::Line(fault)) if self.lenient && fault != LineFault::BareLf && fault != LineFault::BareCr => {
-                self.trailers.truncate(start);
+                self.trailers.bytes.truncate(start);
                 return Ok(());
             }
             Err(Fault::Line(fault)) => return Err(ChunkError::InvalidTrailer(fault)),
@@ -276,36 +284,37 @@ impl Decoder {
         match line {
             None => {}
             Some(Line::End { .. }) => {
-                self.trailers.truncate(start);
+                self.trailers.bytes.truncate(start);
                 self.state = State::Done;
             }
             Some(Line::Field { name_end, id, value, .. }) => {
                 if hop::is_forbidden_in_trailers(id) {
-                    self.trailers.truncate(start);
+                    self.trailers.bytes.truncate(start);
                     return Ok(());
                 }
-                self.keep_trailer(name_end, value)?;
+                self.keep_trailer(id, name_end, value)?;
             }
         }
         Ok(())
     }
 
     /// Rewrites the last line as `name: value CRLF`, in place.
-    fn keep_trailer(&mut self, name_end: usize, value: (usize, usize)) -> Result<(), ChunkError> {
+    fn keep_trailer(&mut self, id: FieldId, name_end: usize, value: (usize, usize)) -> Result<(), ChunkError> {
         let value_len = value.1 - value.0;
         // `name:value` has no room for the space: inserts it. The bound on the input also bounds the longer line.
         if value.0 == name_end + 1 {
-            self.trailers.insert(value.0, b' ');
+            self.trailers.bytes.insert(value.0, b' ');
         } else {
-            self.trailers.copy_within(value.0..value.1, name_end + 2);
+            self.trailers.bytes.copy_within(value.0..value.1, name_end + 2);
         }
-        let Some(gap) = self.trailers.get_mut(name_end..name_end + 2) else {
+        let Some(gap) = self.trailers.bytes.get_mut(name_end..name_end + 2) else {
             return Err(ChunkError::InvalidTrailer(LineFault::NoColon));
         };
         gap.copy_from_slice(b": ");
-        self.trailers.truncate(name_end + 2 + value_len);
-        self.trailers.extend_from_slice(CHUNK_END);
-        self.trailer_line_start = self.trailers.len();
+        self.trailers.bytes.truncate(name_end + 2 + value_len);
+        self.trailers.bytes.extend_from_slice(CHUNK_END);
+        let start = std::mem::replace(&mut self.trailer_line_start, self.trailers.bytes.len());
+        self.trailers.keep_line(id, start, name_end - start, value_len);
         Ok(())
     }
 }
@@ -348,15 +357,6 @@ impl ChunkHeader {
 /// Appends the size line of a chunk of `len` bytes, which must not be 0. [`CHUNK_END`] follows the data.
 pub fn encode_chunk_header(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(ChunkHeader::new(len).as_bytes());
-}
-
-/// Name and value of each field of [`Decoder::trailer_lines`].
-pub fn trailer_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split_inclusive(|&byte| byte == b'\n').filter_map(|line| {
-        let line = line.strip_suffix(b"\r\n")?;
-        let colon = memchr::memchr(b':', line)?;
-        Some((line.get(..colon)?, line.get(colon + 2..)?))
-    })
 }
 
 /// The end of a body: the last chunk, `trailer_lines` (each with its CRLF, as [`Decoder::trailer_lines`] gives them or

@@ -1,6 +1,7 @@
 //! Fields and the table of well-known field names. Not their meaning: that is in `framing`, `connection`, `host`
 //! and `hop`. The parsers fill it, the gateway asks for fields by [`FieldId`].
 
+use crate::hop;
 use crate::span::Span;
 
 /// One field line of a head.
@@ -14,6 +15,20 @@ pub struct Field {
     pub id: FieldId,
     /// Whether it concerns this connection only and is never forwarded: by its name, or because `Connection` lists it.
     pub hop: bool,
+}
+
+impl Field {
+    /// Appends a field to `bytes` as a line, in the form in which it is sent on, and gives its place. Name and value must be
+    /// valid in a head.
+    pub fn write(id: FieldId, name: &[u8], value: &[u8], bytes: &mut Vec<u8>) -> Self {
+        let start = bytes.len();
+        for part in [name, b": ", value, b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+        let name = Span::new(start, start + name.len());
+        let value_start = name.end() + b": ".len();
+        Self { name, value: Span::new(value_start, value_start + value.len()), id, hop: hop::is_hop_by_hop(id) }
+    }
 }
 
 /// Expands one table into the enum and the names.

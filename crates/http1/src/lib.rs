@@ -39,6 +39,7 @@ mod scan;
 mod span;
 pub mod status;
 mod target;
+mod trailers;
 
 pub use connection::{ConnectionOptions, names_h2c, protocols};
 pub use error::{ChunkError, LineFault, RequestError, ResponseError};
@@ -51,3 +52,4 @@ pub use response::{RequestKind, ResponseFraming, ResponseHead, ResponseKind};
 pub use scan::{HeadEnd, find_head_end};
 pub use span::Span;
 pub use target::{Host, Scheme, Target, TargetForm};
+pub use trailers::Trailers;

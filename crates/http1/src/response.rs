@@ -52,7 +52,7 @@ pub enum ResponseKind {
 /// A response head. Made once and filled again and again: `fields` keeps its allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseHead {
-    /// The status line without line end.
+    /// The status line without line end; empty if the protocol has none.
     pub line: Span,
     /// The version.
     pub version: Version,
@@ -123,7 +123,88 @@ pub fn parse(
     head: &mut ResponseHead,
 ) -> Result<Parse, ResponseError> {
     head.clear();
-    let Some(mut at) = parse_status_line(bytes, limits, head)? else { return Ok(Parse::Partial) };
+    let Some(at) = parse_status_line(bytes, limits, head)? else { return Ok(Parse::Partial) };
+    parse_lines(bytes, at, limits, request, head, |_| true)
+}
+
+/// A status that is not in a status line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// 100 to 999.
+    pub code: u16,
+    /// The reason phrase, possibly empty.
+    pub reason: Span,
+}
+
+/// Reads a head of field lines alone, as CGI has it, with the same decisions as [`parse`] for HTTP/1.1. Fields that `keeps`
+/// refuses are left out.
+pub fn parse_fields(
+    bytes: &[u8],
+    status: Status,
+    limits: &Limits,
+    request: RequestKind,
+    keeps: impl Fn(FieldId) -> bool,
+    head: &mut ResponseHead,
+) -> Result<Parse, ResponseError> {
+    begin(bytes, status, head)?;
+    parse_lines(bytes, 0, limits, request, head, keeps)
+}
+
+/// Fills a head from fields that another protocol has delimited and checked, with the same decisions as [`parse`] for
+/// HTTP/1.1. The limits count the head as HTTP/1.1 would write it.
+pub fn assemble(
+    bytes: &[u8],
+    status: Status,
+    fields: &[Field],
+    limits: &Limits,
+    request: RequestKind,
+    head: &mut ResponseHead,
+) -> Result<(), ResponseError> {
+    begin(bytes, status, head)?;
+    if text_bytes(status, fields) > limits.head_bytes_max {
+        return Err(ResponseError::HeadTooLarge);
+    }
+    let mut framing = FramingFields::default();
+    for field in fields {
+        if field.name.len as usize + field.value.len as usize + 4 > limits.line_bytes_max {
+            return Err(ResponseError::HeadTooLarge);
+        }
+        if head.fields.len() >= limits.fields_max {
+            return Err(ResponseError::TooManyFields);
+        }
+        let value = scan::trim(bytes, field.value.start as usize, field.value.end());
+        take_field(bytes, field.id, field.name, Span::new(value.0, value.1), head, &mut framing)?;
+    }
+    finish(bytes, request, head, framing)
+}
+
+/// Bytes that a head with these fields has as HTTP/1.1.
+pub fn text_bytes(status: Status, fields: &[Field]) -> usize {
+    let lines = fields.iter().map(|field| field.name.len as usize + field.value.len as usize + b": \r\n".len());
+    b"HTTP/1.1 200 \r\n\r\n".len() + status.reason.len as usize + lines.sum::<usize>()
+}
+
+/// Begins a head without a status line.
+fn begin(bytes: &[u8], status: Status, head: &mut ResponseHead) -> Result<(), ResponseError> {
+    head.clear();
+    let reason = status.reason.of(bytes);
+    if status.code < 100 || scan::find_control(reason, 0) < reason.len() {
+        return Err(ResponseError::InvalidStatusLine);
+    }
+    (head.status, head.reason) = (status.code, status.reason);
+    Ok(())
+}
+
+/// Reads the field lines from `at` to the end of the head.
+#[inline]
+fn parse_lines(
+    bytes: &[u8],
+    mut at: usize,
+    limits: &Limits,
+    request: RequestKind,
+    head: &mut ResponseHead,
+    keeps: impl Fn(FieldId) -> bool,
+) -> Result<Parse, ResponseError> {
     let mut framing = FramingFields::default();
     loop {
         let window = Window::new(bytes, at, limits);
@@ -148,6 +229,9 @@ pub fn parse(
             Some(Line::Field { name_end, id, value, next, .. }) => {
                 let name = Span::new(at, name_end);
                 at = next;
+                if !keeps(id) {
+                    continue;
+                }
                 if head.fields.len() >= limits.fields_max {
                     return Err(ResponseError::TooManyFields);
                 }

@@ -22,7 +22,6 @@ use crate::filter::steps;
 use crate::plan::added_fields::AddedField;
 use crate::plan::filters::{Coding, GzipPlan};
 use http1::FieldId;
-use http1::chunked::trailer_fields;
 use http1::outgoing::is_field_value;
 use rules::template::Template;
 use std::rc::Rc;
@@ -349,8 +348,8 @@ impl Exchange {
         if !plan.pass_trailers {
             return;
         }
-        for (name, value) in trailer_fields(&answer.trailers) {
-            if !plan.hidden.contains(FieldId::of_name(name), name) {
+        for (id, name, value) in answer.trailers.iter() {
+            if !plan.hidden.contains(id, name) {
                 trailers.push_named(name, value);
             }
         }

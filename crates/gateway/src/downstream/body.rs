@@ -1,7 +1,7 @@
 //! The body of a request without its framing: how far it was read, and its result.
 
 use http1::chunked::Decoder;
-use http1::{BodyFraming, ChunkError};
+use http1::{BodyFraming, ChunkError, Trailers};
 use std::io;
 
 /// The position in a request's body.
@@ -13,8 +13,8 @@ pub(crate) struct RequestBody {
     pub(crate) received: u64,
     /// Bytes of chunk lines and trailers besides.
     pub(crate) framing_bytes: u64,
-    /// The decoded trailer lines of a chunked body, once it is complete.
-    pub(crate) trailers: Vec<u8>,
+    /// Its trailers, once it is complete.
+    pub(crate) trailers: Trailers,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl RequestBody {
             BodyFraming::Length(length) => BodyState::Length(length),
             BodyFraming::Chunked => BodyState::Chunked(Box::default()),
         };
-        Self { state, framing, received: 0, framing_bytes: 0, trailers: Vec::new() }
+        Self { state, framing, received: 0, framing_bytes: 0, trailers: Trailers::default() }
     }
 
     /// The same for a stream, which has no framing of its own.
@@ -73,7 +73,7 @@ impl RequestBody {
     }
 
     /// Ends the body of a stream, with these trailers.
-    pub(super) fn end_stream(&mut self, trailers: Vec<u8>) {
+    pub(super) fn end_stream(&mut self, trailers: Trailers) {
         self.trailers = trailers;
         self.state = BodyState::Done;
     }
@@ -82,7 +82,7 @@ impl RequestBody {
     pub(crate) fn received(length: Option<u64>) -> Self {
         let framing = length.map_or(BodyFraming::None, BodyFraming::Length);
         let received = length.unwrap_or_default();
-        Self { state: BodyState::Done, framing, received, framing_bytes: 0, trailers: Vec::new() }
+        Self { state: BodyState::Done, framing, received, framing_bytes: 0, trailers: Trailers::default() }
     }
 
     /// The framing of the request's body; none if the request was refused.
@@ -143,7 +143,7 @@ impl RequestBody {
                     used += decoded.consumed;
                     self.framing_bytes += (decoded.consumed - data.len()) as u64;
                     if decoded.done {
-                        self.trailers = decoder.trailer_lines().to_vec();
+                        self.trailers = decoder.take_trailers();
                         self.state = BodyState::Done;
                         break;
                     }

@@ -5,7 +5,6 @@ use crate::exchange::caching::Caching;
 use crate::plan::variable_pass::PassUrl;
 use crate::registry::cache::CacheStatus;
 use crate::upstream::answer::Answer;
-use crate::upstream::records::Records;
 use reactor::Millis;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,14 +15,6 @@ use upstream::balance::Seat;
 pub(crate) struct Conversation {
     /// The response head of the last attempt, once a part of it has come.
     pub(crate) answer: Option<Box<Answer>>,
-    /// The received part of a FastCGI response, until its body begins.
-    pub(crate) records: Option<Box<Records>>,
-    /// The response is a value of memcached: its end follows it.
-    pub(crate) is_value: bool,
-    /// Over HTTP/2: whether the bytes read last were the end of the response.
-    pub(crate) stream_ended: Option<bool>,
-    /// The response ended without trailers: with its head, or with its body.
-    pub(crate) lacks_trailers: bool,
     /// `grpc-timeout`: when the call is over. While it is set, no wait lasts longer.
     pub(crate) call_deadline: Option<Millis>,
     pub(crate) attempts: Attempts,

@@ -14,8 +14,7 @@ use crate::plan::filters::Coding;
 use crate::plan::location::Content;
 use crate::registry::limit_zones::{LimitStatus, Limited};
 use conf::value::Host;
-use http1::chunked::trailer_fields;
-use http1::{Field, FieldId, Version};
+use http1::{Field, FieldId, Trailers, Version};
 use rules::basic_auth::Credentials;
 use rules::template::View;
 use rules::time_format::Zone;
@@ -175,7 +174,7 @@ impl ExchangeView<'_> {
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::UpstreamTrailer(name) => {
-                exchange.answer().is_some_and(|answer| join(trailer_fields(&answer.trailers), name, out))
+                exchange.answer().is_some_and(|answer| join(pairs(&answer.trailers), name, out))
             }
             Variable::SecureLink | Variable::SecureLinkExpires | Variable::InvalidReferer => {
                 exchange.write_link(variable, self, out)
@@ -187,7 +186,7 @@ impl ExchangeView<'_> {
             Variable::RequestBodyFile => exchange.intake.replay.path().is_some_and(|path| bytes(&path, out)),
             Variable::RequestPort => self.request_port().is_none_or(|port| number(u64::from(port), out)),
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
-            Variable::Trailer(name) => join(trailer_fields(&exchange.intake.body.trailers), name, out),
+            Variable::Trailer(name) => join(pairs(&exchange.intake.body.trailers), name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::Idle(idle) => optional(idle.value(), out),
             Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
@@ -427,6 +426,11 @@ fn join<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, name: &Field
         found = true;
     }
     found
+}
+
+/// Name and value of trailers.
+fn pairs(trailers: &Trailers) -> impl Iterator<Item = (&[u8], &[u8])> {
+    trailers.iter().map(|(_, name, value)| (name, value))
 }
 
 /// The same for a parsed head.

@@ -2,7 +2,6 @@
 //! meanwhile. Every wait goes through here and distinguishes a client that has left from one that is silent.
 
 use crate::base::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
-use crate::connector::h2::stream::LeasedStream;
 use crate::exchange::Exchange;
 use crate::thread::executor;
 use crate::upstream::side::UpstreamSide;
@@ -35,8 +34,7 @@ impl<'a> Wants<'a> {
 
     /// An event of the upstream, and the bytes that wait for it.
     pub(crate) fn of_upstream(up: &'a UpstreamSide, interest: Interest) -> Self {
-        let besides = up.stream().map_or(0, LeasedStream::held_bytes);
-        Self { upstream: up.awaited(interest), client: Interest::NONE, besides }
+        Self { upstream: up.awaited(interest), client: Interest::NONE, besides: up.held_bytes() }
     }
 
     /// The same, or an event of the client's socket.

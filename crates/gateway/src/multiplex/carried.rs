@@ -1,8 +1,9 @@
 //! The streams that a connection carries: their bodies wait here for the engine's windows, and frames wait for the
 //! socket. The connection's owner writes the frames and reads; exchanges work on their streams through it.
 
-use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
+use crate::multiplex::stream::{Stream, StreamEnding};
 use crate::thread::WorkerThread;
+use http1::Trailers;
 use http2::{Connection as Engine, ErrorCode, StreamId};
 use reactor::TaskId;
 use slab::Slab;
@@ -150,9 +151,9 @@ impl Carried {
         }
         let is_all = framed == unsent.len();
         stream.put_unsent(unsent, framed);
-        if is_all && let StreamEnding::Trailers(fields) = &stream.end {
+        if is_all && let StreamEnding::Trailers(trailers) = &stream.end {
             let sent = engine.send_trailers(stream.id, out, |out| {
-                for (name, value) in fields {
+                for (_, name, value) in trailers.iter() {
                     let _ = out.add(name, value);
                 }
             });
@@ -196,21 +197,21 @@ impl Carried {
     }
 
     /// Ends a body with trailers, after its waiting bytes.
-    pub(crate) fn end_with_trailers(&mut self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
-        self.live(key)?.2.end = StreamEnding::Trailers(fields);
+    pub(crate) fn end_with_trailers(&mut self, key: usize, trailers: Trailers) -> io::Result<()> {
+        self.live(key)?.2.end = StreamEnding::Trailers(trailers);
         self.push(key);
         Ok(())
     }
 
-    /// Returns unused received bytes, and opens the window for the used bytes of the body.
-    pub(crate) fn consume(&mut self, key: usize, mut received: Vec<u8>, used: usize, of_body: usize) {
+    /// Returns unused received bytes of a body, and opens the window for the used ones.
+    pub(crate) fn consume(&mut self, key: usize, mut received: Vec<u8>, used: usize) {
         let Self { engine, out, streams } = self;
         let Some(stream) = streams.get_mut(key) else { return };
         received.drain(..used);
         if !received.is_empty() {
             stream.received = received;
         }
-        engine.consume(stream.id, of_body, out);
+        engine.consume(stream.id, used, out);
     }
 
     /// Removes a stream. It is reset with this code if not everything was sent. Returns the stream if the peer still sends

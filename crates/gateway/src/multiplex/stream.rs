@@ -1,14 +1,13 @@
 //! The connection's state of a stream while an exchange works on it.
 
 use crate::multiplex::failure::StreamFailure;
+use crate::multiplex::head::ReceivedHead;
+use http1::Trailers;
 use http2::StreamId;
 use reactor::TaskId;
 
 /// Longest body frame if the location sets no other: nginx's `http2_chunk_size`.
 const CHUNK_BYTES_DEFAULT: usize = 8 * 1024;
-
-/// Name and value of a trailer field.
-pub(crate) type TrailerField = (Box<[u8]>, Box<[u8]>);
 
 /// How far the end of the outgoing body has come.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(crate) enum StreamEnding {
     /// The end follows the waiting bytes.
     Body,
     /// The same, with these trailers.
-    Trailers(Vec<TrailerField>),
+    Trailers(Trailers),
     /// The end was framed.
     Sent,
 }
@@ -29,15 +28,14 @@ pub(crate) struct Stream {
     pub(crate) id: StreamId,
     /// The task of its exchange.
     pub(crate) task: TaskId,
-    /// Unread bytes of the incoming body: no more than the stream's window. From an upstream, preceded by the heads of
-    /// the response.
+    /// Heads of an upstream's response that its exchange has not read: interim ones, and the final one, which precedes the
+    /// body.
+    heads: Vec<ReceivedHead>,
+    /// Unread bytes of the incoming body: no more than the stream's window.
     pub(crate) received: Vec<u8>,
-    /// Number of these bytes that are heads.
-    pub(crate) head_bytes: usize,
     /// The peer has sent everything.
     pub(crate) is_received: bool,
-    /// Its trailers, as lines.
-    pub(crate) trailers: Vec<u8>,
+    pub(crate) trailers: Trailers,
     /// Bytes of the outgoing body; the first `framed` of them are framed already.
     unsent: Vec<u8>,
     framed: usize,
@@ -62,10 +60,10 @@ impl Stream {
         Self {
             id,
             task,
+            heads: Vec::new(),
             received: Vec::new(),
-            head_bytes: 0,
             is_received,
-            trailers: Vec::new(),
+            trailers: Trailers::default(),
             unsent: Vec::new(),
             framed: 0,
             released: 0,
@@ -85,7 +83,23 @@ impl Stream {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.received.capacity() + self.unsent.capacity() + self.trailers.capacity()
+        let heads: usize = self.heads.iter().map(ReceivedHead::held_bytes).sum();
+        heads + self.received.capacity() + self.unsent.capacity() + self.trailers.held_bytes()
+    }
+
+    /// Size of the heads that wait.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.heads.iter().map(ReceivedHead::text_bytes).sum()
+    }
+
+    /// Adds a head behind those that wait.
+    pub(crate) fn keep_head(&mut self, head: ReceivedHead) {
+        self.heads.push(head);
+    }
+
+    /// Takes the head that has waited longest.
+    pub(crate) fn take_head(&mut self) -> Option<ReceivedHead> {
+        if self.heads.is_empty() { None } else { Some(self.heads.remove(0)) }
     }
 
     /// Adds bytes after those that wait.

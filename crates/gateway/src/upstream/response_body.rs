@@ -1,11 +1,11 @@
 //! Removes the framing (of HTTP/1, FastCGI or memcached) of an upstream's response body: received bytes in, body out. It knows no
 //! socket.
 
-use crate::upstream::records::Records;
+use crate::upstream::fastcgi::Records;
 use cgi::fastcgi::{RecordError, STDERR_BYTES_MAX};
 use cgi::memcached::ValueEnd;
-use http1::ChunkError;
 use http1::chunked::Decoder;
+use http1::{ChunkError, Trailers};
 
 /// The position in a response's body.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub(crate) struct ResponseBody {
     pub(crate) excess: bool,
     /// Bytes of body received, including framing as nginx counts it: `$upstream_response_length`.
     pub(crate) received: u64,
-    /// The lines of its trailers, once it is complete.
-    pub(crate) trailers: Vec<u8>,
+    /// Its trailers, once it is complete.
+    pub(crate) trailers: Trailers,
     /// What a FastCGI application has written to standard error.
     stderr: Vec<u8>,
     /// Decoded pieces of one read, if the coding must be removed.
@@ -61,7 +61,14 @@ pub(crate) struct ResponseBody {
 
 impl ResponseBody {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, excess: false, received: 0, trailers: Vec::new(), stderr: Vec::new(), decoded: Vec::new() }
+        Self {
+            source,
+            excess: false,
+            received: 0,
+            trailers: Trailers::default(),
+            stderr: Vec::new(),
+            decoded: Vec::new(),
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -111,7 +118,7 @@ impl ResponseBody {
                     done = step.done;
                 }
                 if done {
-                    self.trailers = decoder.trailer_lines().to_vec();
+                    self.trailers = decoder.take_trailers();
                     self.source = Source::Done;
                 }
             }
@@ -174,7 +181,8 @@ mod tests {
                 whole.extend_from_slice(body.take(piece).expect("chunks").0);
             }
             assert_eq!((&whole[..], body.is_done(), body.excess), (&b"abcde"[..], true, false), "pieces of {size}");
-            assert_eq!(body.trailers, b"x-end: 1\r\n");
+            let trailers: Vec<_> = body.trailers.iter().map(|(_, name, value)| (name, value)).collect();
+            assert_eq!(trailers, [(&b"x-end"[..], &b"1"[..])]);
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::base::buffer::Spill;
 use crate::connector::h2::stream::LeasedStream;
 use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
-use crate::upstream::side::UpstreamSide;
+use crate::upstream::side::{PeerLink, UpstreamSide};
 use cgi::fastcgi::{LAST_RECORD, RECORD_BYTES_MAX, StdinRecord};
+use http1::Trailers;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use http1::outgoing::OutgoingHead;
 use std::fs::File;
@@ -25,8 +26,8 @@ pub(crate) struct OutgoingRequest<'a> {
     pub(crate) coding: BodyCoding,
     /// `http` or `https`.
     pub(crate) scheme: &'static [u8],
-    /// The trailer lines of a complete body; only a stream sends them.
-    pub(crate) trailers: &'a [u8],
+    /// The trailers of a complete body; only a stream sends them.
+    pub(crate) trailers: &'a Trailers,
 }
 
 /// Progress of a request on a stream.
@@ -46,8 +47,8 @@ pub(crate) struct Sending {
     coding: BodyCoding,
     /// The same for a stream.
     framed: Framed,
-    /// The trailer lines for a stream.
-    trailers: Vec<u8>,
+    /// The trailers for a stream.
+    trailers: Trailers,
     /// Position in the body's file.
     offset: u64,
     /// Where the current record of the file ends.
@@ -71,17 +72,17 @@ impl Sending {
             offset: 0,
             record_end: 0,
             framed: Framed::default(),
-            trailers: Vec::new(),
+            trailers: Trailers::default(),
             complete: !body.is_streamed() && body.file().is_none(),
             broken: false,
             error: None,
         };
-        match up {
-            UpstreamSide::H1(up) => {
+        match up.link() {
+            PeerLink::Connection(up) => {
                 let (head, proves) = (request.head.as_bytes(), up.acked_before().is_some());
                 sending.begin_connection(up.stream(), head, body, proves);
             }
-            UpstreamSide::H2(stream) => sending.begin_stream(stream, request, body),
+            PeerLink::Stream(stream) => sending.begin_stream(stream, request, body),
         }
         sending
     }
@@ -104,7 +105,7 @@ impl Sending {
 
     fn begin_stream(&mut self, stream: &LeasedStream, request: &OutgoingRequest<'_>, body: &OutgoingBody) {
         let has_body = !self.complete || !body.bytes().is_empty();
-        self.trailers = request.trailers.to_vec();
+        self.trailers = request.trailers.clone();
         let opened = stream.open(request.head, request.scheme, !has_body);
         self.note(opened);
         if has_body && !self.broken && !body.bytes().is_empty() {
@@ -135,12 +136,12 @@ impl Sending {
         if self.broken {
             return false;
         }
-        match up {
-            UpstreamSide::H1(up) => {
+        match up.link() {
+            PeerLink::Connection(up) => {
                 let flushed = self.spill.flush(up.stream());
                 self.note(flushed);
             }
-            UpstreamSide::H2(stream) => self.look_at(stream),
+            PeerLink::Stream(stream) => self.look_at(stream),
         }
         !self.broken && !self.complete && self.waiting_bytes() == 0
     }
@@ -170,9 +171,9 @@ impl Sending {
         if self.broken {
             return;
         }
-        match up {
-            UpstreamSide::H1(up) => self.give_to(up.stream(), data),
-            UpstreamSide::H2(stream) => {
+        match up.link() {
+            PeerLink::Connection(up) => self.give_to(up.stream(), data),
+            PeerLink::Stream(stream) => {
                 self.note(stream.send(data, false));
                 self.look_at(stream);
             }
@@ -198,18 +199,18 @@ impl Sending {
         }
     }
 
-    /// Ends a streamed body, with these trailer lines, which only HTTP/2 sends.
-    pub(crate) fn end(&mut self, up: &UpstreamSide, trailers: &[u8]) {
+    /// Ends a streamed body, with these trailers, which only HTTP/2 sends.
+    pub(crate) fn end(&mut self, up: &UpstreamSide, trailers: &Trailers) {
         self.complete = true;
         if self.broken {
             return;
         }
-        match (up, self.coding) {
-            (UpstreamSide::H1(_), BodyCoding::Plain | BodyCoding::Frames) => {}
-            (UpstreamSide::H1(up), BodyCoding::Chunks) => self.write(up.stream(), &[LAST_CHUNK]),
-            (UpstreamSide::H1(up), BodyCoding::Records) => self.write(up.stream(), &[LAST_RECORD]),
-            (UpstreamSide::H2(stream), _) => {
-                self.trailers = trailers.to_vec();
+        match (up.link(), self.coding) {
+            (PeerLink::Connection(_), BodyCoding::Plain | BodyCoding::Frames) => {}
+            (PeerLink::Connection(up), BodyCoding::Chunks) => self.write(up.stream(), &[LAST_CHUNK]),
+            (PeerLink::Connection(up), BodyCoding::Records) => self.write(up.stream(), &[LAST_RECORD]),
+            (PeerLink::Stream(stream), _) => {
+                self.trailers = trailers.clone();
                 self.send_piece(stream, b"");
                 self.look_at(stream);
             }
@@ -219,9 +220,9 @@ impl Sending {
     /// Sends as much of a body file as the socket accepts. After one turn's share the caller waits for room; if there
     /// is room already, the wait lets other tasks run.
     pub(crate) fn give_file(&mut self, up: &UpstreamSide, file: &File, length: u64) {
-        match up {
-            UpstreamSide::H1(up) => self.give_file_to(up.stream(), file, length),
-            UpstreamSide::H2(stream) => self.give_file_in_frames(stream, file, length),
+        match up.link() {
+            PeerLink::Connection(up) => self.give_file_to(up.stream(), file, length),
+            PeerLink::Stream(stream) => self.give_file_in_frames(stream, file, length),
         }
     }
 

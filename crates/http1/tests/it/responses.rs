@@ -2,8 +2,11 @@
 //! bytes after the end, an unasked 101) is tested by the gateway.
 
 use http1::{
-    FieldId, Limits, LineFault, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind,
+    Field, FieldId, Limits, LineFault, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind,
+    Span,
 };
+
+use http1::response::Status;
 
 fn parse_for(bytes: &[u8], request: RequestKind) -> Result<ResponseHead, ResponseError> {
     let mut head = ResponseHead::default();
@@ -228,4 +231,59 @@ fn the_first_of_repeated_fields_counts_where_a_response_has_one() {
     assert_eq!(head.value(FieldId::ETag, bytes.as_bytes()), Some(b"one".as_slice()));
     assert_eq!(head.repeated.map(|again| again.value.of(bytes.as_bytes())), Some(b"two".as_slice()));
     assert_eq!(parse(ok("X-A: 1\r\nX-A: 2\r\n")).unwrap().repeated, None);
+}
+
+fn lines_of(text: &[u8]) -> (Vec<u8>, Vec<Field>) {
+    let mut bytes = Vec::new();
+    let fields = text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        Some(Field::write(FieldId::of_name(name), name, value, &mut bytes))
+    });
+    let fields = fields.collect();
+    (bytes, fields)
+}
+
+#[test]
+fn a_head_is_assembled_with_the_decisions_of_the_parser() {
+    for (text, request) in [
+        (&b"content-length: 5\ncontent-type: a/b\nContent-Type: c/d"[..], RequestKind::Other),
+        (b"content-length:7\nserver: x ", RequestKind::Head),
+        (b"content-length: 5\ncontent-length: 5", RequestKind::Other),
+        (b"content-length: five", RequestKind::Other),
+        (b"etag: x", RequestKind::Other),
+    ] {
+        let (bytes, fields) = lines_of(text);
+        let limits = Limits::response(4096);
+        let status = Status { code: 200, reason: Span::default() };
+        let mut assembled = ResponseHead::default();
+        let outcome = http1::response::assemble(&bytes, status, &fields, &limits, request, &mut assembled);
+        let whole = [b"HTTP/1.1 200 \r\n", &bytes[..], b"\r\n"].concat();
+        let mut parsed = ResponseHead::default();
+        let expected = http1::response::parse(&whole, &limits, request, &mut parsed).map(drop);
+        assert_eq!(outcome, expected, "{}", text.escape_ascii());
+        assert_eq!(http1::response::text_bytes(status, &fields), whole.len());
+        if outcome.is_ok() {
+            let facts = |head: &ResponseHead| (head.framing, head.content_length, head.keepalive, head.seen);
+            assert_eq!(facts(&assembled), facts(&parsed), "{}", text.escape_ascii());
+            let values = |head: &ResponseHead, bytes: &[u8]| -> Vec<Vec<u8>> {
+                head.fields.iter().map(|field| field.value.of(bytes).to_vec()).collect()
+            };
+            assert_eq!(values(&assembled, &bytes), values(&parsed, &whole));
+        }
+    }
+}
+
+#[test]
+fn an_assembled_head_obeys_the_limits() {
+    let (bytes, fields) = lines_of(b"a: 1\nb: 2");
+    let assemble = |limits: Limits, code| {
+        let status = Status { code, reason: Span::default() };
+        http1::response::assemble(&bytes, status, &fields, &limits, RequestKind::Other, &mut ResponseHead::default())
+    };
+    let length = bytes.len() + b"HTTP/1.1 200 \r\n\r\n".len();
+    assert_eq!(assemble(Limits::response(length), 200), Ok(()));
+    assert_eq!(assemble(Limits::response(length - 1), 200), Err(ResponseError::HeadTooLarge));
+    assert_eq!(assemble(Limits { fields_max: 1, ..Limits::response(length) }, 200), Err(ResponseError::TooManyFields));
+    assert_eq!(assemble(Limits::response(length), 99), Err(ResponseError::InvalidStatusLine));
 }

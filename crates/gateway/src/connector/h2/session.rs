@@ -5,11 +5,11 @@
 use crate::connector::h2::hub::StreamKey;
 use crate::multiplex::carried::{Carried, OUT_BYTES_MAX, Unread};
 use crate::multiplex::failure::{ConnectionEnd, StreamFailure};
-use crate::multiplex::head::trailer_lines;
-use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
+use crate::multiplex::head::{ReceivedHead, trailers_of};
+use crate::multiplex::stream::{Stream, StreamEnding};
 use crate::thread::WorkerThread;
-use http1::FieldId;
 use http1::outgoing::OutgoingHead;
+use http1::{FieldId, Trailers};
 use http2::{
     Closed, Config, Connection as Engine, ErrorCode, Event, Fields, Head, OpenFault, Reason, RequestLine, ResetBy,
     Role, StreamId,
@@ -277,8 +277,8 @@ impl UpstreamSession {
         self.work(|carried| carried.send(key, body, end))
     }
 
-    pub(super) fn end_with_trailers(&self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
-        self.work(|carried| carried.end_with_trailers(key, fields))
+    pub(super) fn end_with_trailers(&self, key: usize, trailers: Trailers) -> io::Result<()> {
+        self.work(|carried| carried.end_with_trailers(key, trailers))
     }
 
     /// Looks at the state of a stream; returns the default if it is gone.
@@ -286,45 +286,50 @@ impl UpstreamSession {
         self.state.borrow().carried.streams.get(key).map(look).unwrap_or_default()
     }
 
-    /// Passes at most `max` received bytes of a response, heads included, to the closure. The closure learns whether
-    /// they are the end.
+    /// Passes the next head of a response to the closure, or at most `max` bytes of its body; the final head comes with the
+    /// beginning of the body. The closure learns whether they are the end.
     pub(super) fn read_with<R>(
         &self,
         key: usize,
         max: usize,
-        look: impl FnOnce(&[u8], bool) -> R,
+        look: impl FnOnce(Option<ReceivedHead>, &[u8], bool) -> R,
     ) -> Result<Read<R>, StreamFailure> {
-        let (received, is_received) = {
+        let (head, received, is_received) = {
             let mut state = self.state.borrow_mut();
             let Some(stream) = state.carried.streams.get_mut(key) else { return Ok(Read::Closed) };
-            if stream.received.is_empty() {
+            let head = stream.take_head();
+            if head.is_none() && stream.received.is_empty() {
                 return match &stream.failure {
                     _ if stream.is_received => Ok(Read::Closed),
                     Some(failure) => Err(failure.clone()),
                     None => Ok(Read::NotReady),
                 };
             }
-            (std::mem::take(&mut stream.received), stream.is_received)
-        };
-        let used = received.len().min(max);
-        let is_end = is_received && used == received.len();
-        let looked = look(&received[..used], is_end);
-        self.work(|carried| {
-            let Some(stream) = carried.streams.get_mut(key) else { return };
-            let of_heads = used.min(stream.head_bytes);
-            stream.head_bytes -= of_heads;
-            let id = stream.id;
-            carried.consume(key, received, used, used - of_heads);
-            if used > of_heads && !is_received {
-                let Carried { engine, out, .. } = carried;
-                engine.grow_window(id, FAST_WINDOW_BYTES, out);
+            if head.as_ref().is_some_and(|head| !head.is_final()) {
+                (head, Vec::new(), false)
+            } else {
+                (head, std::mem::take(&mut stream.received), stream.is_received)
             }
-        });
+        };
+        let room = max.saturating_sub(head.as_ref().map_or(0, ReceivedHead::text_bytes));
+        let used = received.len().min(room);
+        let is_end = is_received && used == received.len();
+        let looked = look(head, &received[..used], is_end);
+        if !received.is_empty() {
+            self.work(|carried| {
+                let Some(id) = carried.streams.get(key).map(|stream| stream.id) else { return };
+                carried.consume(key, received, used);
+                if used > 0 && !is_received {
+                    let Carried { engine, out, .. } = carried;
+                    engine.grow_window(id, FAST_WINDOW_BYTES, out);
+                }
+            });
+        }
         Ok(Read::Data(looked))
     }
 
-    /// The trailers of a completed response, as lines.
-    pub(super) fn take_trailers(&self, key: usize) -> Vec<u8> {
+    /// The trailers of a completed response.
+    pub(super) fn take_trailers(&self, key: usize) -> Trailers {
         let mut state = self.state.borrow_mut();
         state.carried.streams.get_mut(key).map(|stream| std::mem::take(&mut stream.trailers)).unwrap_or_default()
     }
@@ -441,7 +446,7 @@ impl UpstreamSession {
                 known.is_received |= end;
             }),
             Event::Trailers { stream } => with_stream(carried, stream, &self.thread, |known| {
-                known.trailers = trailer_lines(head);
+                known.trailers = trailers_of(head);
                 known.is_received = true;
             }),
             Event::Reset { stream, by } => {
@@ -479,18 +484,15 @@ fn end_stream(stream: &mut Stream, failure: StreamFailure, thread: &WorkerThread
     thread.reactor.wake(stream.task);
 }
 
-/// Stores a response head in the form of HTTP/1.1, so that the exchange reads both protocols alike.
+/// Keeps the head of a response until its exchange reads it.
 fn take_head(carried: &mut Carried, id: StreamId, end: bool, head: &Head, thread: &WorkerThread) {
     let mut is_too_large = head.is_too_large;
     with_stream(carried, id, thread, |known| {
-        let before = known.received.len();
-        is_too_large |= known.head_bytes > HEADS_BYTES_MAX;
-        if is_too_large {
-            return;
+        is_too_large |= known.head_bytes() > HEADS_BYTES_MAX;
+        if !is_too_large {
+            known.keep_head(ReceivedHead::of(head));
+            known.is_received |= end;
         }
-        write_response_head(head, &mut known.received);
-        known.head_bytes += known.received.len() - before;
-        known.is_received |= end;
     });
     if is_too_large {
         let Carried { engine, out, .. } = carried;
@@ -499,23 +501,6 @@ fn take_head(carried: &mut Carried, id: StreamId, end: bool, head: &Head, thread
             end_stream(known, StreamFailure::HeadTooLarge, thread);
         }
     }
-}
-
-fn write_response_head(head: &Head, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(itoa::Buffer::new().format(head.status).as_bytes());
-    out.extend_from_slice(b" \r\n");
-    for field in &head.fields {
-        let name = match field.id {
-            // nginx spells this one itself, as in HTTP/1.
-            FieldId::ContentType => field.id.name().as_bytes(),
-            _ => field.name.of(&head.bytes),
-        };
-        for part in [name, b": ", field.value.of(&head.bytes), b"\r\n"] {
-            out.extend_from_slice(part);
-        }
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// The fields of a request. Its Host becomes `:authority`, and fields that HTTP/2 does not have are left out.

@@ -1,12 +1,12 @@
-//! One stream to an upstream, as an exchange has it: it sends the request and receives the response in the form of
-//! HTTP/1.1. If it is dropped before its end, the stream is reset and its connection stays open.
+//! One stream to an upstream, as an exchange has it: it sends the request and receives the response. If it is dropped before its end, the stream is reset and its connection stays open.
 
 use crate::base::counters::bump;
 use crate::connector::h2::hub::Hub;
 use crate::connector::h2::session::{OpeningStream, UpstreamSession};
 use crate::multiplex::failure::StreamFailure;
-use crate::multiplex::head::trailer_fields;
+use crate::multiplex::head::ReceivedHead;
 use crate::multiplex::stream::Stream;
+use http1::Trailers;
 use http1::outgoing::OutgoingHead;
 use http2::{ErrorCode, OpenFault};
 use reactor::{Read, TaskId};
@@ -89,9 +89,9 @@ impl LeasedStream {
         self.session.send(self.key()?, body, end)
     }
 
-    /// Ends the request's body with these lines of trailers.
-    pub(crate) fn end_with_trailers(&self, lines: &[u8]) -> io::Result<()> {
-        self.session.end_with_trailers(self.key()?, trailer_fields(lines))
+    /// Ends the request's body with these trailers.
+    pub(crate) fn end_with_trailers(&self, trailers: &Trailers) -> io::Result<()> {
+        self.session.end_with_trailers(self.key()?, trailers.clone())
     }
 
     /// Bytes of the request's body that wait for windows, room, or their turn. Fails if the peer accepts no more.
@@ -111,13 +111,17 @@ impl LeasedStream {
         self.key.get().map_or(0, |key| self.session.look(key, Stream::held_bytes))
     }
 
-    /// Passes the next part of the response to the closure: heads in the form of HTTP/1.1, then the body. `Closed`: the
-    /// response is complete.
-    pub(crate) fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
+    /// Passes the next part of the response to the closure: a head, a part of the body, or the final head with the beginning
+    /// of the body. `Closed`: the response is complete.
+    pub(crate) fn read_with<R>(
+        &self,
+        max: usize,
+        look: impl FnOnce(Option<ReceivedHead>, &[u8]) -> R,
+    ) -> io::Result<Read<R>> {
         let key = self.key()?;
-        let read = self.session.read_with(key, max, |bytes, is_end| {
+        let read = self.session.read_with(key, max, |head, bytes, is_end| {
             self.has_ended.set(is_end);
-            look(bytes)
+            look(head, bytes)
         });
         read.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
@@ -127,8 +131,8 @@ impl LeasedStream {
         self.has_ended.get()
     }
 
-    /// The trailers of a completed response, as lines.
-    pub(crate) fn take_trailers(&self) -> Vec<u8> {
+    /// The trailers of a completed response.
+    pub(crate) fn take_trailers(&self) -> Trailers {
         self.key.get().map(|key| self.session.take_trailers(key)).unwrap_or_default()
     }
 

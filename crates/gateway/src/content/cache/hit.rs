@@ -8,6 +8,7 @@ use crate::content::cache::follow::CachedBody;
 use crate::content::files::send::gone;
 use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::forced_range::unsatisfiable;
+use crate::content::proxy::response_head::ExpectedBody;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::conversation::Conversation;
@@ -208,7 +209,9 @@ impl Exchange {
         if parts.is_some() {
             self.response.shown_status.get_or_insert(206);
         }
-        let mut head = self.describe_response(plan, framing, false, &portion);
+        let may_have_trailers = framing == ResponseFraming::Chunked;
+        let expected = ExpectedBody { framing, asked_for_head: false, may_have_trailers };
+        let mut head = self.describe_response(plan, expected, &portion);
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.take_charset(plan);

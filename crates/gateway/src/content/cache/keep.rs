@@ -78,14 +78,12 @@ impl Exchange {
         if self.edits_cached() { self.cached_verdict(plan, status) } else { Verdict::Send }
     }
 
-    /// The final decision on storing, with what the body needs; `None`: it is not stored. `head` is as the upstream
-    /// sent it.
+    /// The final decision on storing, with what the body needs; `None`: it is not stored.
     pub(crate) fn begin_store(
         &mut self,
         plan: &BoundProxy,
         said: Option<Freshness>,
         status: u16,
-        head: &[u8],
     ) -> Option<Box<Storing>> {
         let (cache, said) = (plan.cache.as_ref()?, said?);
         let now_s = self.now_s();
@@ -122,7 +120,7 @@ impl Exchange {
             variant,
         };
         let caching = self.upstream.cache.as_ref()?;
-        Some(Box::new(Storing::new(caching, key, entry, head)))
+        Some(Box::new(Storing::new(caching, key, entry, &answer.stored())))
     }
 
     /// Counts the cache status of a request, and releases the key.

@@ -1,25 +1,18 @@
-//! Applications behind FastCGI, SCGI or uwsgi: the request as parameters, and the head of a CGI response. Everything
-//! else is as for HTTP: peers, connections, retries, bodies, filters.
+//! Requests for applications behind FastCGI, SCGI or uwsgi: parameters instead of a head of HTTP. Everything else is as for HTTP: peers,
+//! connections, retries, responses, filters.
 
 use crate::base::logs::error::quoted;
-use crate::base::memory::HEAD_BYTES_USUAL;
-use crate::content::proxy::Tries;
 use crate::content::proxy::request_head::is_condition;
-use crate::content::proxy::response_head::HeadStep;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
-use crate::plan::application::{ApplicationPlan, ApplicationProtocol, FastcgiPlan};
+use crate::plan::application::{ApplicationPlan, ApplicationProtocol};
 use crate::registry::generation::BoundProxy;
 use crate::upstream::outgoing_body::OutgoingBody;
-use crate::upstream::records::Records;
-use crate::upstream::side::UpstreamSide;
-use cgi::{Params, fastcgi, http_head, scgi, uwsgi};
+use cgi::{Params, fastcgi, scgi, uwsgi};
 use http1::outgoing::OutgoingHead;
-use http1::{Field, FieldId, Parse, RequestKind, ResponseKind};
+use http1::{Field, FieldId};
 use rules::time_format::Moment;
-use upstream::DiscardReason;
-use upstream::retry::Failure;
 
 /// Prefix of the parameters that are fields of the request.
 const FIELD: &[u8] = b"HTTP_";
@@ -124,110 +117,6 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes received bytes before the response head is complete.
-    pub(super) fn take_records(
-        &mut self,
-        bytes: &[u8],
-        fastcgi: &FastcgiPlan,
-        plan: &BoundProxy,
-        up: &UpstreamSide,
-        tries: &Tries,
-    ) -> HeadStep {
-        let invalid = |reason: String| HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-        let mut records: Box<Records> = self.upstream.records.take().unwrap_or_default();
-        let used = match records.receive(bytes) {
-            Ok(used) => used,
-            Err(error) => return invalid(error.to_string()),
-        };
-        let stderr = records.take_stderr();
-        self.log_stderr(&stderr, "reading response header from upstream");
-        let is_fatal = |text: &[u8]| memchr::memmem::find(&stderr, text).is_some();
-        if fastcgi.fatal_texts.iter().any(|text| is_fatal(text)) {
-            return invalid(String::new());
-        }
-        // As in nginx, bytes behind the end belong to no request; their connection must not serve another one.
-        let has_excess = used < bytes.len();
-        let mut head = self.thread.take_scratch();
-        let is_complete = records.take_head(&mut head);
-        let step = match is_complete {
-            Err(error) => invalid(error.to_string()),
-            Ok(false) if records.has_closed_output() => {
-                invalid("upstream prematurely closed FastCGI stdout".to_owned())
-            }
-            Ok(false) if records.has_ended() => {
-                invalid("upstream sent unexpected FastCGI record: 3, the end without a head".to_owned())
-            }
-            Ok(false) if records.waiting_bytes() >= plan.limits.head_bytes_max => {
-                invalid("upstream sent too big header".to_owned())
-            }
-            Ok(false) if records.waiting_bytes() > HEAD_BYTES_USUAL && self.thread.refuses_growth() => no_room(),
-            Ok(false) => {
-                self.upstream.records = Some(records);
-                HeadStep::Waiting
-            }
-            Ok(true) => {
-                self.upstream.records = Some(records);
-                let keeps = fastcgi.keeps_connections && !has_excess;
-                let mut step = self.begin_cgi_response(&head, b"", keeps, plan, up, tries);
-                if let HeadStep::Relaying(relay) = &mut step {
-                    relay.body.excess |= has_excess;
-                }
-                step
-            }
-        };
-        self.thread.put_scratch(head);
-        step
-    }
-
-    /// Looks for the head of a CGI response in everything received so far.
-    pub(super) fn take_cgi_head(
-        &mut self,
-        bytes: &[u8],
-        plan: &BoundProxy,
-        up: &UpstreamSide,
-        tries: &Tries,
-    ) -> HeadStep {
-        let invalid = |reason: String| HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-        let mut head = self.thread.take_scratch();
-        let step = match http_head(bytes, &mut head) {
-            Err(error) => invalid(error.to_string()),
-            Ok(Some(length)) => self.begin_cgi_response(&head, &bytes[length..], false, plan, up, tries),
-            Ok(None) if bytes.len() >= plan.limits.head_bytes_max => invalid("upstream sent too big header".to_owned()),
-            Ok(None) if bytes.len() > HEAD_BYTES_USUAL && self.thread.refuses_growth() => no_room(),
-            Ok(None) => {
-                self.keep_answer_bytes(bytes);
-                HeadStep::Waiting
-            }
-        };
-        self.thread.put_scratch(head);
-        step
-    }
-
-    /// Continues with the CGI head that was found; `rest` is what followed it.
-    pub(super) fn begin_cgi_response(
-        &mut self,
-        head: &[u8],
-        rest: &[u8],
-        keeps_connection: bool,
-        plan: &BoundProxy,
-        up: &UpstreamSide,
-        tries: &Tries,
-    ) -> HeadStep {
-        let invalid = |reason: String| HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-        // A value comes also where the client asked for the head only.
-        let is_head = tries.asks_for_head && !self.upstream.is_value;
-        let request = if is_head { RequestKind::Head } else { RequestKind::Other };
-        let answer = self.answer_mut();
-        match http1::response::parse(head, &plan.limits, request, &mut answer.head) {
-            Ok(Parse::Complete { .. }) if answer.head.kind == ResponseKind::Final => {
-                answer.head.keepalive = keeps_connection;
-                self.begin_response(head, rest, plan, up, tries)
-            }
-            Ok(_) => invalid("upstream sent invalid status".to_owned()),
-            Err(error) => invalid(format!("{}: {error}", error.phrase())),
-        }
-    }
-
     /// Logs what an application has written to standard error.
     pub(super) fn log_stderr(&self, text: &[u8], place: &str) {
         let text = text.trim_ascii_end();
@@ -235,11 +124,6 @@ impl Exchange {
             self.error_log(&format!("FastCGI sent in stderr: \"{}\" while {place}", quoted(text)));
         }
     }
-}
-
-pub(super) fn no_room() -> HeadStep {
-    let reason = "memory_budget has no room for the rest of a large response head".into();
-    HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread)
 }
 
 /// Whether a field becomes the parameter with this name.

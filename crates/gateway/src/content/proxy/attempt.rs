@@ -23,12 +23,11 @@ use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
+use crate::upstream::head::HeadFault;
+use crate::upstream::incoming::BodySeen;
 use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
-use crate::upstream::response_body::Source;
 use crate::upstream::sending::{OutgoingRequest, Sending};
-use crate::upstream::side::UpstreamSide;
-use http1::FieldId;
-use http2::ErrorCode;
+use crate::upstream::side::{Reuse, UpstreamSide};
 use reactor::{Interest, Woken};
 use rules::grpc::Status;
 use std::time::Duration;
@@ -128,7 +127,8 @@ impl Exchange {
         times: &mut WaitTimes,
     ) -> Result<UpstreamSide, Failure> {
         if !plan.http2 {
-            return lease(self, wanted, times).await.map(UpstreamSide::H1);
+            let leased = lease(self, wanted, times).await?;
+            return Ok(UpstreamSide::of_connection(leased, plan.application.as_deref()));
         }
         let group = &plan.group;
         let shared = SharedPlan {
@@ -137,7 +137,7 @@ impl Exchange {
             send_timeout: plan.send_timeout,
             ping: group.http2_ping,
         };
-        Box::pin(lease_stream(self, wanted, shared, times)).await.map(UpstreamSide::H2)
+        Box::pin(lease_stream(self, wanted, shared, times)).await.map(UpstreamSide::of_stream)
     }
 
     /// The pool key and the TLS name of the connection to ask for.
@@ -154,12 +154,12 @@ impl Exchange {
     async fn converse(
         &mut self,
         plan: &BoundProxy,
-        up: UpstreamSide,
+        mut up: UpstreamSide,
         body: &OutgoingBody,
         tries: &Tries,
     ) -> AttemptEnd {
         self.forget_answer();
-        let (head, trailers) = (&self.request.upstream_head, &*self.intake.body.trailers);
+        let (head, trailers) = (&self.request.upstream_head, &self.intake.body.trailers);
         let request = OutgoingRequest { head, coding: coding_of(plan, body), scheme: scheme_of(plan), trailers };
         let mut sending = Sending::begin(&up, &request, body);
         let mut interims = Interims::default();
@@ -174,7 +174,7 @@ impl Exchange {
                 return end;
             }
             let mut is_busy = false;
-            match self.receive_head(plan, &up, tries, &mut interims) {
+            match self.receive_head(plan, &mut up, tries, &mut interims) {
                 // An event follows a failed write: an answer from before the close is worth more than the error.
                 HeadStep::Waiting => {}
                 HeadStep::Busy => is_busy = true,
@@ -186,18 +186,17 @@ impl Exchange {
                     self.down.ending.break_off(CloseReason::ClientAborted);
                     return AttemptEnd::Served;
                 }
-                HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
-                HeadStep::Instead(end, whole) => return self.instead(up, whole, &sending, *end),
+                HeadStep::Intercepted(seen) => return self.intercept(plan, up, seen, &sending),
+                HeadStep::Instead(end, seen) => return self.instead(up, seen, &sending, *end),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
-                HeadStep::Failed(failure, reason, discard) => {
-                    let what = (failure, reason, discard);
-                    return self.without_head(up, sending.error, interims == Interims::default(), what).await;
+                HeadStep::Failed(fault) => {
+                    return self.without_head(up, sending.error, interims == Interims::default(), fault).await;
                 }
             }
             let (unsent, all_sent) = (sending.unsent_bytes(), sending.is_over());
             let awaiting_client = body.is_streamed() && !all_sent && unsent == 0 && !sending.complete;
             let timeout = self.stage_timeout(plan, awaiting_client, all_sent);
-            let mark = (unsent, self.intake.body.received, self.received_of_head(), interims, awaiting_client);
+            let mark = (unsent, self.intake.body.received, self.received_of_head(&up), interims, awaiting_client);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(&up, Interest::READ.or(room))
@@ -231,14 +230,13 @@ impl Exchange {
         }
     }
 
-    /// There is no head. Returns the failure, the text for the log, and why the connection is discarded. `is_silent`:
-    /// no interim head has come either.
+    /// There is no head. `is_silent`: no interim head has come either.
     async fn without_head(
         &mut self,
         up: UpstreamSide,
         send_error: Option<i32>,
         is_silent: bool,
-        (failure, reason, discard): (Failure, String, DiscardReason),
+        HeadFault { failure, reason, discard }: HeadFault,
     ) -> AttemptEnd {
         let lost_race = failure == Failure::ClosedBeforeHead && is_silent;
         let proved_unsent = lost_race && self.is_proved_unsent(&up, send_error, discard).await;
@@ -357,11 +355,8 @@ impl Exchange {
             record.response_length = relay.body.received;
             record.bytes_received += relay.body.received - relay.preread;
         }
-        if let Some(stream) = up.stream() {
-            relay.body.trailers = stream.take_trailers();
-        }
         if let Some(answer) = &mut self.upstream.answer {
-            answer.trailers = std::mem::take(&mut relay.body.trailers);
+            answer.trailers = up.take_trailers(&mut relay.body.trailers);
         }
         self.log_stderr(&relay.body.take_stderr(), "reading upstream");
         let request_sent = upload.sending.is_delivered();
@@ -374,7 +369,10 @@ impl Exchange {
         let store = relay.store.take().filter(|_| is_whole);
         let saving = relay.saving.take().filter(|_| is_whole);
         match end {
-            RelayEnd::Complete => self.give_back(up, &relay, request_sent),
+            RelayEnd::Complete => {
+                let (unread, excess) = (relay.unread, relay.body.excess);
+                self.give_back(up, Reuse { request_sent, unread, excess, keepalive: self.allows_another() });
+            }
             RelayEnd::UpstreamBroken(reason) => self.upstream_broke(plan, up, &reason),
             RelayEnd::UpstreamTimeout => self.upstream_stopped(plan, up),
             RelayEnd::ClientGone(reason) => {
@@ -425,8 +423,8 @@ impl Exchange {
 
     /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: if the response is
     /// not read to its end, its connection is closed, since no later response could follow.
-    fn intercept(&mut self, plan: &BoundProxy, up: UpstreamSide, whole: bool, sending: &Sending) -> AttemptEnd {
-        self.settle_unread(up, whole, sending);
+    fn intercept(&mut self, plan: &BoundProxy, up: UpstreamSide, seen: BodySeen, sending: &Sending) -> AttemptEnd {
+        self.settle_unread(up, seen, sending);
         let status = self.answer().map_or(502, |answer| answer.head.status);
         let step = if let Some(refusal) = self.refuse_undecided() {
             Step::Reply(refusal)
@@ -446,20 +444,20 @@ impl Exchange {
     }
 
     /// Another response replaces the peer's.
-    fn instead(&mut self, up: UpstreamSide, whole: bool, sending: &Sending, end: AttemptEnd) -> AttemptEnd {
-        self.settle_unread(up, whole, sending);
+    fn instead(&mut self, up: UpstreamSide, seen: BodySeen, sending: &Sending, end: AttemptEnd) -> AttemptEnd {
+        self.settle_unread(up, seen, sending);
         end
     }
 
     /// Settles the connection of a response that is not passed on.
-    fn settle_unread(&mut self, up: UpstreamSide, whole: bool, sending: &Sending) {
+    fn settle_unread(&mut self, up: UpstreamSide, seen: BodySeen, sending: &Sending) {
         let now = self.thread.reactor.now_us();
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_us = Some(now.since(record.began_at));
         }
-        if whole {
-            let request_sent = sending.is_delivered();
-            self.give_back(up, &Relay::new(Source::Done), request_sent);
+        if seen == BodySeen::Whole {
+            let (request_sent, keepalive) = (sending.is_delivered(), self.allows_another());
+            self.give_back(up, Reuse { request_sent, keepalive, ..Reuse::default() });
         } else {
             let reason = DiscardReason::ResponseBodyUnread;
             if let Some(record) = self.upstream.attempts.last_mut() {
@@ -469,32 +467,13 @@ impl Exchange {
         }
     }
 
-    fn give_back(&mut self, up: UpstreamSide, relay: &Relay, request_sent: bool) {
-        let up = match up {
-            UpstreamSide::H1(up) => up,
-            // The rest of the stream is reset; the connection stays.
-            UpstreamSide::H2(stream) => return stream.end(ErrorCode::NO_ERROR),
-        };
-        let reason = if relay.body.excess {
-            Some(DiscardReason::ProtocolError)
-        } else if relay.unread {
-            Some(DiscardReason::ResponseBodyUnread)
-        } else if !request_sent {
-            Some(DiscardReason::RequestBodyUnsent)
-        } else if !self.upstream.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
-            Some(DiscardReason::ConnectionClose)
-        } else if up.is_own() {
-            Some(DiscardReason::OwnSource)
-        } else {
-            None
-        };
-        if let Some(value) = self.answer().and_then(|answer| answer.head.value(FieldId::KeepAlive, &answer.bytes)) {
-            up.note_keep_alive(value, &self.thread);
-        }
-        match reason {
-            Some(reason) => up.discard(reason),
-            None => up.check_in(&self.thread),
-        }
+    /// Whether the response permits another request on its connection.
+    fn allows_another(&self) -> bool {
+        self.upstream.answer.as_ref().is_some_and(|answer| answer.head.keepalive)
+    }
+
+    fn give_back(&mut self, up: UpstreamSide, reuse: Reuse) {
+        let reason = up.finish(reuse, self.answer(), &self.thread);
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.close_reason = reason;
         }

@@ -19,20 +19,20 @@ pub(crate) struct Interims {
 impl Exchange {
     /// Passes a 103 on if the location wants it and the client's protocol version knows it. As in nginx, all of them
     /// together may be as long as one response head; further ones are dropped.
-    pub(crate) fn pass_early_hints(&mut self, head: &[u8], plan: &BoundProxy, interims: &mut Interims) {
+    pub(crate) fn pass_early_hints(&mut self, plan: &BoundProxy, interims: &mut Interims) {
         let known = self.down.version == Version::Http11 && !self.down.head_begun;
         if !known || !self.wants_early_hints() {
             return;
         }
-        interims.hint_bytes = interims.hint_bytes.saturating_add(head.len());
+        let Some(answer) = &self.upstream.answer else { return };
+        interims.hint_bytes = interims.hint_bytes.saturating_add(answer.bytes.len());
         if interims.hint_bytes > plan.limits.head_bytes_max {
             self.log_at(Level::Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }
-        let Some(answer) = &self.upstream.answer else { return };
         // Only the final response may speak of a tunnel or a length.
         let passed = |field: &&Field| {
-            let name = field.name.of(head);
+            let name = field.name.of(&answer.bytes);
             !field.hop && !name.eq_ignore_ascii_case(b"content-length") && !plan.hidden.contains(field.id, name)
         };
         let mut fields = answer.head.fields.iter().filter(passed).peekable();
@@ -44,7 +44,7 @@ impl Exchange {
             hints.fields.pass(field);
         }
         // The next wait notices a client that has left.
-        let _ = self.down.send_interim(hints.with(head));
+        let _ = self.down.send_interim(hints.with(&answer.bytes));
     }
 
     /// Whether one of the location's values is neither empty nor `0`.

@@ -6,7 +6,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::Step;
 use crate::registry::generation::BoundProxy;
-use http1::FieldId;
+use http1::{FieldId, Trailers};
 use reactor::Millis;
 use rules::grpc::{Status, parse_timeout};
 use std::time::Duration;
@@ -74,8 +74,10 @@ impl Exchange {
         if self.response.filters.send_body(&mut self.down, b"", true).is_err() || !self.down.awaits_trailers() {
             return false;
         }
-        self.answer_mut().trailers =
-            format!("grpc-status: {}\r\ngrpc-message: {}\r\n", status.code, status.message).into_bytes();
+        let mut trailers = Trailers::default();
+        trailers.push(FieldId::GrpcStatus, b"grpc-status", status.code.to_string().as_bytes());
+        trailers.push(FieldId::GrpcMessage, b"grpc-message", status.message.as_bytes());
+        self.answer_mut().trailers = trailers;
         true
     }
 }

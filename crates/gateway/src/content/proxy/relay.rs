@@ -69,9 +69,9 @@ pub(crate) enum FeedError {
 }
 
 impl Relay {
-    pub(crate) fn new(source: Source) -> Self {
+    pub(crate) fn new(body: ResponseBody) -> Self {
         Self {
-            body: ResponseBody::new(source),
+            body,
             unread: false,
             preread: 0,
             pace: None,
@@ -194,7 +194,7 @@ pub(crate) struct Upload<'a> {
 impl Upload<'_> {
     /// Whether more of the request can be sent.
     fn goes_on(&self, up: &UpstreamSide) -> bool {
-        up.stream().is_some() && !self.sending.is_over()
+        up.sends_both_ways() && !self.sending.is_over()
     }
 
     /// Whether the client must send before the upload can go on.
@@ -376,7 +376,7 @@ fn step(
                     Err(error) => RelayStep::End(broken(error)),
                 };
             }
-            Err(error) => return RelayStep::End(RelayEnd::UpstreamBroken(up.read_failure(&error, true).1)),
+            Err(error) => return RelayStep::End(RelayEnd::UpstreamBroken(up.read_failure(&error, true).reason)),
         }
     }
     if relay.body.is_done() { RelayStep::End(RelayEnd::Complete) } else { RelayStep::Yield }

@@ -2,7 +2,7 @@
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
-use crate::base::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
+use crate::base::memory::FLOOR_BYTES;
 use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
@@ -20,11 +20,10 @@ use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::upstream::answer::Answer;
-use crate::upstream::response_body::Source;
+use crate::upstream::head::{ExpectedHead, HeadEvent, HeadFault};
+use crate::upstream::incoming::{BodySeen, Incoming};
 use crate::upstream::side::UpstreamSide;
-use cgi::memcached::ValueEnd;
-use http1::chunked::Decoder;
-use http1::{Field, FieldId, Parse, RequestKind, ResponseFraming, ResponseKind};
+use http1::{Field, FieldId, RequestKind, ResponseFraming};
 use reactor::{Read, SCRATCH_BYTES};
 use rules::precondition::Verdict;
 use upstream::DiscardReason;
@@ -43,15 +42,33 @@ pub(crate) enum HeadStep {
     Relaying(Box<Relay>),
     /// The head could not be sent: the client's socket is broken.
     Refused,
-    /// An error page, or the target of `X-Accel-Redirect`, replaces the response; the body is not passed on. `true`:
-    /// all of it has come already.
-    Intercepted(bool),
-    /// The attempt ends with something other than this response; `true`: all of the body has come already.
-    Instead(Box<AttemptEnd>, bool),
+    /// An error page, or the target of `X-Accel-Redirect`, replaces the response; the body is not passed on.
+    Intercepted(BodySeen),
+    /// The attempt ends with something other than this response.
+    Instead(Box<AttemptEnd>, BodySeen),
     /// 101: the bytes that followed it.
     Switched(Vec<u8>),
-    /// No head: the failure, text for the log (empty: nothing to log), and why the connection is discarded.
-    Failed(Failure, String, DiscardReason),
+    /// There is no head.
+    Failed(HeadFault),
+}
+
+/// What the head of a response is judged by.
+struct Receiving<'a> {
+    plan: &'a BoundProxy,
+    tries: &'a Tries,
+    incoming: &'a mut Incoming,
+    /// The connection has served an exchange before.
+    is_reused: bool,
+}
+
+/// What is known of a body when the head for the client is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedBody {
+    pub(crate) framing: ResponseFraming,
+    /// The upstream was asked by HEAD.
+    pub(crate) asked_for_head: bool,
+    /// Trailers may follow it.
+    pub(crate) may_have_trailers: bool,
 }
 
 impl Exchange {
@@ -59,110 +76,100 @@ impl Exchange {
     pub(crate) fn receive_head(
         &mut self,
         plan: &BoundProxy,
-        up: &UpstreamSide,
+        up: &mut UpstreamSide,
         tries: &Tries,
         interims: &mut Interims,
     ) -> HeadStep {
+        let is_reused = up.is_reused();
         // A head is bounded, but an application may send records without a byte of it.
         for _ in 0..READS_MAX {
             let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
             // The pace does not apply to bytes read with the head, so no more than nginx's buffer is read here.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = if self.location().changes_bodies() { most.min(GZIP_TURN_BYTES) } else { most };
-            let read = up.read_with(most, |bytes| {
-                self.upstream.stream_ended = up.has_ended();
-                self.upstream.lacks_trailers = up.lacks_trailers();
+            let read = up.receive_head(most, |incoming, bytes| {
                 if let Some(record) = self.upstream.attempts.last_mut() {
-                    record.bytes_received += bytes.len() as u64;
+                    record.bytes_received += incoming.received_bytes(bytes);
                 }
-                if let Some(fastcgi) = plan.application.as_ref().and_then(|application| application.fastcgi()) {
-                    return self.take_records(bytes, fastcgi, plan, up, tries);
-                }
+                let receiving = Receiving { plan, tries, incoming, is_reused };
                 if self.answer_bytes().is_empty() {
-                    return self.take_head(bytes, plan, up, tries, interims);
+                    return self.take_head(bytes, receiving, interims);
                 }
                 // The head came in pieces: joins the earlier bytes with the new ones.
                 let mut joined = std::mem::take(&mut self.answer_mut().bytes);
                 joined.extend_from_slice(bytes);
-                self.take_head(&joined, plan, up, tries, interims)
+                self.take_head(&joined, receiving, interims)
             });
             return match read {
                 Ok(Read::Data(HeadStep::Waiting)) => continue,
                 Ok(Read::Data(step)) => step,
                 Ok(Read::NotReady) => HeadStep::Waiting,
-                Ok(Read::Closed) => HeadStep::Failed(
-                    self.closed(),
-                    "upstream prematurely closed connection".into(),
-                    DiscardReason::PeerClosedIdle,
-                ),
-                Err(error) => {
-                    let (failure, reason, discard) = up.read_failure(&error, self.received_of_head() > 0);
-                    HeadStep::Failed(failure, reason, discard)
-                }
+                Ok(Read::Closed) => HeadStep::Failed(HeadFault {
+                    failure: self.closed(up),
+                    reason: "upstream prematurely closed connection".into(),
+                    discard: DiscardReason::PeerClosedIdle,
+                }),
+                Err(error) => HeadStep::Failed(up.read_failure(&error, self.received_of_head(up) > 0)),
             };
         }
+        // A stream has no socket with unread bytes that would end the next wait.
+        self.thread.reactor.wake(self.task());
         HeadStep::Busy
     }
 
     /// The connection ended: before the head, or inside it.
-    fn closed(&self) -> Failure {
-        if self.received_of_head() == 0 { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
+    fn closed(&self, up: &UpstreamSide) -> Failure {
+        if self.received_of_head(up) == 0 { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
     }
 
     /// Looks at everything received of the head so far.
-    fn take_head(
-        &mut self,
-        mut bytes: &[u8],
-        plan: &BoundProxy,
-        up: &UpstreamSide,
-        tries: &Tries,
-        interims: &mut Interims,
-    ) -> HeadStep {
-        if let Some(memcached) = plan.application.as_ref().and_then(|application| application.memcached()) {
-            return self.take_value_head(bytes, memcached, plan, up, tries);
-        }
-        if plan.application.is_some() && !bytes.starts_with(b"HTTP/") {
-            return self.take_cgi_head(bytes, plan, up, tries);
-        }
-        let request = if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other };
+    fn take_head(&mut self, mut bytes: &[u8], receiving: Receiving<'_>, interims: &mut Interims) -> HeadStep {
+        let Receiving { plan, tries, .. } = receiving;
         loop {
-            let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
-                Ok(Parse::Complete { len }) => len,
-                Ok(Parse::Partial) if bytes.len() > HEAD_BYTES_USUAL && self.thread.refuses_growth() => {
-                    let reason = "memory_budget has no room for the rest of a large response head".into();
-                    return HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread);
-                }
-                Ok(Parse::Partial) => {
-                    self.keep_answer_bytes(bytes);
-                    return HeadStep::Waiting;
-                }
-                Err(error) => {
-                    let reason = format!("{}: {error}", error.phrase());
-                    return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-                }
-            };
-            let (head, rest) = bytes.split_at(len);
-            // uwsgi has HTTP's status line, and one request per connection.
-            self.answer_mut().head.keepalive &= plan.application.is_none();
-            match self.answer_mut().head.kind {
-                ResponseKind::Interim => {
+            let mut answer = self.take_answer();
+            let refuses_growth = || self.thread.refuses_growth();
+            let asked = self.asked(plan, tries, &refuses_growth);
+            let event = receiving.incoming.take_head(bytes, &asked, &mut answer);
+            self.upstream.answer = Some(answer);
+            self.log_stderr(&receiving.incoming.take_stderr(), "reading response header from upstream");
+            match event {
+                Err(fault) => return HeadStep::Failed(fault),
+                Ok(HeadEvent::Partial) => return HeadStep::Waiting,
+                Ok(HeadEvent::Interim(rest)) => {
                     interims.count += 1;
                     if interims.count > INTERIMS_MAX {
                         let reason = format!("upstream sent more than {INTERIMS_MAX} interim responses");
-                        return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+                        return HeadStep::Failed(HeadFault::invalid(reason));
                     }
                     if self.answer_mut().head.status == 103 {
-                        self.pass_early_hints(head, plan, interims);
+                        self.pass_early_hints(plan, interims);
                     }
+                    self.forget_answer();
                     bytes = rest;
                     if bytes.is_empty() {
-                        self.forget_answer();
                         return HeadStep::Waiting;
                     }
                 }
-                ResponseKind::SwitchingProtocols => return self.switch(head, rest),
-                ResponseKind::Final => return self.begin_response(head, rest, plan, up, tries),
+                Ok(HeadEvent::Switching(rest)) => return self.switch(rest),
+                Ok(HeadEvent::Final(rest)) => return self.begin_response(rest, receiving),
             }
+        }
+    }
+
+    /// The request, as far as the head of its response depends on it.
+    fn asked<'a>(
+        &'a self,
+        plan: &'a BoundProxy,
+        tries: &Tries,
+        refuses_growth: &'a dyn Fn() -> bool,
+    ) -> ExpectedHead<'a> {
+        ExpectedHead {
+            limits: &plan.limits,
+            request: if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other },
+            application: plan.application.as_deref(),
+            sent: self.request.upstream_head.as_bytes(),
+            uri: self.uri(),
+            refuses_growth,
         }
     }
 
@@ -177,8 +184,13 @@ impl Exchange {
     }
 
     /// Number of bytes received of the head.
-    pub(crate) fn received_of_head(&self) -> usize {
-        self.answer_bytes().len() + self.upstream.records.as_ref().map_or(0, |records| records.waiting_bytes())
+    pub(crate) fn received_of_head(&self, up: &UpstreamSide) -> usize {
+        self.answer_bytes().len() + up.incoming().waiting_bytes()
+    }
+
+    /// Takes the answer out, to be filled.
+    fn take_answer(&mut self) -> Box<Answer> {
+        self.upstream.answer.take().unwrap_or_else(|| self.spares.answer(&self.thread.memory))
     }
 
     pub(crate) fn answer_mut(&mut self) -> &mut Answer {
@@ -186,24 +198,18 @@ impl Exchange {
     }
 
     pub(crate) fn keep_answer_bytes(&mut self, bytes: &[u8]) {
-        let answer = self.answer_mut();
-        answer.bytes.clear();
-        answer.bytes.extend_from_slice(bytes);
+        self.answer_mut().keep(bytes);
     }
 
     /// Drops the head: it was an interim response, or the attempt failed.
     pub(crate) fn forget_answer(&mut self) {
-        self.upstream.records = None;
-        self.upstream.is_value = false;
-        self.upstream.stream_ended = None;
         if let Some(answer) = &mut self.upstream.answer {
-            answer.bytes.clear();
-            answer.trailers.clear();
+            answer.forget();
         }
     }
 
-    pub(super) fn keep_response_head(&mut self, head: &[u8]) {
-        self.keep_answer_bytes(head);
+    /// Records when the head came, and its status.
+    pub(super) fn note_head(&mut self) {
         let now = self.thread.reactor.now_us();
         let status = self.answer_mut().head.status;
         if let Some(record) = self.upstream.attempts.last_mut() {
@@ -231,51 +237,48 @@ impl Exchange {
         self.log_at(Level::Warn, &message);
     }
 
-    pub(super) fn begin_response(
-        &mut self,
-        head: &[u8],
-        rest: &[u8],
-        plan: &BoundProxy,
-        up: &UpstreamSide,
-        tries: &Tries,
-    ) -> HeadStep {
-        self.keep_response_head(head);
+    fn begin_response(&mut self, rest: &[u8], receiving: Receiving<'_>) -> HeadStep {
+        let Receiving { plan, tries, incoming, is_reused } = receiving;
+        self.note_head();
         let (status, framing) = (self.answer_mut().head.status, self.answer_mut().head.framing);
-        if self.is_for_next_peer(plan, up, tries, status) {
+        if self.is_for_next_peer(plan, is_reused, tries, status) {
             self.forget_answer();
-            return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
+            return HeadStep::Failed(HeadFault::of_status(status));
         }
-        if let Some(failed) = self.refuse_page_for_tunnel(status) {
-            return failed;
+        if let Some(fault) = self.refuse_page_for_tunnel(status) {
+            return HeadStep::Failed(fault);
         }
+        let seen = incoming.seen(framing, rest);
         if let Some(because) = self.cached_instead(plan, status) {
-            return HeadStep::Instead(Box::new(AttemptEnd::Cached(because)), self.is_whole(framing, rest));
+            return HeadStep::Instead(Box::new(AttemptEnd::Cached(because)), seen);
         }
         if self.shows_error_page(plan, status) || self.accel_redirect(plan).is_some() {
-            return HeadStep::Intercepted(self.is_whole(framing, rest));
+            return HeadStep::Intercepted(seen);
         }
         let said = self.judge_cacheable(plan);
         let verdict = self.stored_verdict(plan, status);
         if verdict == Verdict::Failed {
             let end = AttemptEnd::Intercepted(Box::new(Step::Reply(Reply::error(412))));
-            return HeadStep::Instead(Box::new(end), self.is_whole(framing, rest));
+            return HeadStep::Instead(Box::new(end), seen);
         }
         let not_modified = verdict == Verdict::NotModified;
         let portion = if not_modified { Portion::Whole } else { self.portion(plan) };
         if matches!(portion, Portion::Nothing { .. }) {
-            return HeadStep::Intercepted(self.is_whole(framing, rest));
+            return HeadStep::Intercepted(seen);
         }
-        let kept = (self.begin_store(plan, said, status, head), self.begin_saving(plan, status, tries));
-        let (mut relay, body) = self.begin_relay(plan, (framing, rest), kept, not_modified);
+        let kept = (self.begin_store(plan, said, status), self.begin_saving(plan, status, tries));
+        let may_have_trailers = incoming.may_have_trailers(framing);
+        let (mut relay, body) = self.begin_relay(plan, incoming, (framing, rest), kept, not_modified);
         self.head_came(plan, tries);
         let head = if not_modified {
             self.not_modified_head(plan)
         } else {
-            self.passed_head(plan, framing, tries.asks_for_head, &portion)
+            let body = ExpectedBody { framing, asked_for_head: tries.asks_for_head, may_have_trailers };
+            self.passed_head(plan, body, &portion)
         };
         if self.routing.undecided.is_due() {
             self.spares.recycle_reply_head(head);
-            return HeadStep::Intercepted(self.is_whole(framing, rest));
+            return HeadStep::Intercepted(seen);
         }
         if let Portion::Part { range, .. } = &portion
             && self.down.sends_body(&head)
@@ -291,7 +294,7 @@ impl Exchange {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
                 self.response.status = 0;
-                HeadStep::Failed(Failure::InvalidHeader, error.phrase(), DiscardReason::ProtocolError)
+                HeadStep::Failed(HeadFault::invalid(error.phrase()))
             }
             Err(FeedError::Client) if relay.is_kept() => {
                 relay.muted = true;
@@ -303,22 +306,16 @@ impl Exchange {
     }
 
     /// Whether another peer is tried because of this status.
-    fn is_for_next_peer(&self, plan: &BoundProxy, up: &UpstreamSide, tries: &Tries, status: u16) -> bool {
+    fn is_for_next_peer(&self, plan: &BoundProxy, reused: bool, tries: &Tries, status: u16) -> bool {
         let is_listed = Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition));
-        let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+        let sent = Sent { some: true, reused, proved_unsent: false };
         is_listed && self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer
     }
 
     /// The head of a response that is passed on, after all filters.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
-    fn passed_head(
-        &mut self,
-        plan: &BoundProxy,
-        framing: ResponseFraming,
-        asked_for_head: bool,
-        portion: &Portion,
-    ) -> Box<ReplyHead> {
-        let mut head = self.describe_response(plan, framing, asked_for_head, portion);
+    fn passed_head(&mut self, plan: &BoundProxy, body: ExpectedBody, portion: &Portion) -> Box<ReplyHead> {
+        let mut head = self.describe_response(plan, body, portion);
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.take_charset(plan);
@@ -334,6 +331,7 @@ impl Exchange {
     fn begin_relay<'a>(
         &mut self,
         plan: &BoundProxy,
+        incoming: &mut Incoming,
         (framing, rest): (ResponseFraming, &'a [u8]),
         (store, saving): (Option<Box<Storing>>, Option<Box<Saving>>),
         not_modified: bool,
@@ -342,11 +340,11 @@ impl Exchange {
         self.upstream.abort_ignored = plan.ignore_client_abort || is_kept;
         // HEAD, also by `proxy_method`: the client asked for the head only, and this body is not needed.
         let no_body = not_modified || !self.down.takes_body();
-        let unwanted = no_body && !is_kept && !self.has_no_body(framing, rest);
-        let is_whole = self.is_whole(framing, rest);
-        let source = self.source_of(framing, rest);
-        let mut relay = Box::new(Relay::new(if unwanted { Source::Done } else { source }));
-        relay.unread = unwanted && !is_whole;
+        let unwanted = no_body && !is_kept && !incoming.has_no_body(framing, rest);
+        let is_partial = incoming.seen(framing, rest) == BodySeen::Partly;
+        let body = if unwanted { incoming.unwanted_body() } else { incoming.body(framing, rest) };
+        let mut relay = Box::new(Relay::new(body));
+        relay.unread = unwanted && is_partial;
         relay.muted = no_body && is_kept;
         (relay.store, relay.saving) = (store, saving);
         relay.pace = self.upstream_pace(plan);
@@ -367,10 +365,10 @@ impl Exchange {
     pub(crate) fn describe_response(
         &mut self,
         plan: &BoundProxy,
-        framing: ResponseFraming,
-        asked_for_head: bool,
+        body: ExpectedBody,
         portion: &Portion,
     ) -> Box<ReplyHead> {
+        let ExpectedBody { framing, asked_for_head, may_have_trailers } = body;
         let (status, reason, stated) = self.upstream.answer.as_ref().map_or_else(Default::default, |answer| {
             (answer.head.status, answer.head.reason, answer.head.content_length)
         });
@@ -391,10 +389,7 @@ impl Exchange {
         if let Portion::Part { range, .. } = portion {
             head.length = Some(range.end - range.start);
         }
-        let is_stream = self.upstream.stream_ended.is_some();
-        // A head with END_STREAM has no trailers after it: in gRPC it is itself the trailers.
-        let may_have_trailers = is_stream && !self.upstream.lacks_trailers;
-        let brings_trailers = plan.pass_trailers && (framing == ResponseFraming::Chunked || may_have_trailers);
+        let brings_trailers = plan.pass_trailers && may_have_trailers;
         head.has_trailers = framing != ResponseFraming::None && self.wants_trailers(shown, brings_trailers);
         if self.down.ends_by_close(&head) {
             self.close_delimited();
@@ -439,79 +434,5 @@ impl Exchange {
             };
             !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))
         })
-    }
-}
-
-/// Where the body comes from.
-impl Exchange {
-    /// The source of the response's body, for a head with this framing.
-    fn source_of(&mut self, framing: ResponseFraming, rest: &[u8]) -> Source {
-        if let Some(has_ended) = self.upstream.stream_ended {
-            return match framing {
-                ResponseFraming::None => Source::Done,
-                _ if !has_ended => Source::Stream,
-                _ if rest.is_empty() => Source::Done,
-                _ => Source::Length(rest.len() as u64),
-            };
-        }
-        if let Some(mut records) = self.upstream.records.take() {
-            records.begin_body(match framing {
-                ResponseFraming::None => Some(0),
-                ResponseFraming::Length(length) => Some(length),
-                ResponseFraming::Chunked | ResponseFraming::UntilClose => None,
-            });
-            return if records.is_whole() { Source::Done } else { Source::Records(records) };
-        }
-        if let (true, ResponseFraming::Length(length)) = (self.upstream.is_value, framing) {
-            return Source::Value(ValueEnd::new(length));
-        }
-        match framing {
-            ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
-            ResponseFraming::Length(length) => Source::Length(length),
-            ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
-            ResponseFraming::UntilClose => Source::UntilClose,
-        }
-    }
-
-    /// Whether the response has no body at all; `rest` is what followed its head.
-    fn has_no_body(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
-        match self.upstream.stream_ended {
-            Some(has_ended) => framing == ResponseFraming::None || (has_ended && rest.is_empty()),
-            None => self.is_whole(framing, b""),
-        }
-    }
-
-    /// Whether the whole body has come with the head; `rest` is what followed the head.
-    fn is_whole(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
-        let Some(has_ended) = self.upstream.stream_ended else {
-            if let (true, ResponseFraming::Length(length)) = (self.upstream.is_value, framing) {
-                let mut end = ValueEnd::new(length);
-                let (_, used) = end.take(rest);
-                return end.is_over() && !end.is_broken() && used == rest.len();
-            }
-            let records = self.upstream.records.as_ref();
-            return records.map_or_else(|| is_whole(framing, rest), |records| records.is_whole());
-        };
-        has_ended || framing == ResponseFraming::None
-    }
-}
-
-/// Whether these bytes are exactly one whole body.
-fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
-    match framing {
-        ResponseFraming::None => bytes.is_empty(),
-        ResponseFraming::Length(length) => bytes.len() as u64 == length,
-        ResponseFraming::UntilClose => false,
-        ResponseFraming::Chunked => {
-            let (mut decoder, mut used) = (Decoder::of_response(), 0);
-            while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
-                match decoder.decode(rest) {
-                    Ok(step) if step.done => return used + step.consumed == bytes.len(),
-                    Ok(step) => used += step.consumed,
-                    Err(_) => return false,
-                }
-            }
-            false
-        }
     }
 }

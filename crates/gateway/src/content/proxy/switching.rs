@@ -12,6 +12,7 @@ use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::has_known_frames;
 use crate::upstream::answer::Answer;
+use crate::upstream::head::HeadFault;
 use crate::upstream::side::UpstreamSide;
 use http1::{Field, FieldId, Version};
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use websocket::handshake::Key;
 
 impl Exchange {
     /// Refuses a page, which a client that wants a tunnel would take for one.
-    pub(super) fn refuse_page_for_tunnel(&self, status: u16) -> Option<HeadStep> {
+    pub(super) fn refuse_page_for_tunnel(&self, status: u16) -> Option<HeadFault> {
         if !self.down.wants_tunnel() || !(200..300).contains(&status) {
             return None;
         }
         let reason = format!("upstream sent {status} instead of 101 (Switching Protocols) to a WebSocket over HTTP/2");
-        Some(HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ResponseBodyUnread))
+        Some(HeadFault { failure: Failure::InvalidHeader, reason, discard: DiscardReason::ResponseBodyUnread })
     }
 
     /// Whether the client wants another protocol. As in nginx, a WebSocket request counts without
@@ -38,15 +39,15 @@ impl Exchange {
     }
 
     /// 101: valid only if both the client and the request as it was sent asked for it.
-    pub(super) fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
-        self.keep_response_head(head);
+    pub(super) fn switch(&mut self, rest: &[u8]) -> HeadStep {
+        self.note_head();
         let fault = if !self.asked_for_upgrade() || !self.upstream.upgrade_sent {
             Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
         } else {
             self.switch_fault()
         };
         if let Some(reason) = fault {
-            return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+            return HeadStep::Failed(HeadFault::invalid(reason));
         }
         if let Some(record) = self.upstream.attempts.last_mut() {
             // The tunnel counts its own bytes.
@@ -127,7 +128,7 @@ impl Exchange {
             filters.send_head(down, head.with(answer), &[], true)
         };
         self.spares.recycle_reply_head(head);
-        let UpstreamSide::H1(up) = up else {
+        let Some(up) = up.into_connection() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
         match (sent, up.into_tunnel()) {

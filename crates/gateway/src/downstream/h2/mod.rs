@@ -20,7 +20,7 @@ use crate::downstream::h2::reading::Arrived;
 use crate::downstream::h2::session::Session;
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
 use crate::multiplex::stream::Stream;
-use http1::FieldId;
+use http1::{FieldId, Trailers};
 use http2::{ErrorCode, StreamId};
 use reactor::TaskId;
 use std::io;
@@ -189,8 +189,11 @@ impl H2 {
         if trailers.iter(b"").next().is_none() {
             return self.session.send(self.key, b"", true);
         }
-        let fields = trailers.iter(b"").map(|(name, value)| (name.into(), value.into())).collect();
-        self.session.end_with_trailers(self.key, fields)
+        let mut sent = Trailers::default();
+        for (name, value) in trailers.iter(b"") {
+            sent.push(FieldId::of_name(name), name, value);
+        }
+        self.session.end_with_trailers(self.key, sent)
     }
 
     pub(super) fn hold_back(&self) {

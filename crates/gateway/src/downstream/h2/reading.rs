@@ -4,7 +4,7 @@ use crate::downstream::client::ClientFacts;
 use crate::downstream::h2::session::Session;
 use crate::downstream::h2::state::SessionState;
 use crate::downstream::request::Request;
-use crate::multiplex::head::trailer_lines;
+use crate::multiplex::head::trailers_of;
 use crate::multiplex::stream::Stream;
 use crate::thread::WorkerThread;
 use http1::{Limits, RequestError};
@@ -123,7 +123,7 @@ impl Reading<'_> {
             }
             Event::Trailers { stream } => {
                 if let Some(known) = state.carried.stream_of(stream) {
-                    known.trailers = trailer_lines(head);
+                    known.trailers = trailers_of(head);
                     known.is_received = true;
                     self.thread.reactor.wake(known.task);
                 }

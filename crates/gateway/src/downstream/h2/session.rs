@@ -11,8 +11,9 @@ use crate::downstream::h2::lingering::Lingering;
 use crate::downstream::h2::state::{SessionState, Times};
 use crate::downstream::reply_head::HeadView;
 use crate::multiplex::carried::{Carried, OUT_BYTES_MAX, Unread};
-use crate::multiplex::stream::{StreamEnding, TrailerField};
+use crate::multiplex::stream::StreamEnding;
 use crate::thread::WorkerThread;
+use http1::Trailers;
 use http2::{Closed, Connection as Engine, ErrorCode, Reason, Role, StreamId};
 use reactor::{Millis, Peeked, TaskId};
 use std::cell::{Cell, RefCell};
@@ -328,10 +329,10 @@ impl Session {
     }
 
     /// Ends a body with trailers, after its waiting bytes.
-    pub(super) fn end_with_trailers(&self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
+    pub(super) fn end_with_trailers(&self, key: usize, trailers: Trailers) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
-        state.carried.end_with_trailers(key, fields)?;
+        state.carried.end_with_trailers(key, trailers)?;
         drop(state);
         self.touch();
         Ok(())
@@ -367,11 +368,11 @@ impl Session {
     }
 
     /// Reports that `count` of these bytes were used. Returns the trailers if that was the end of the body.
-    pub(super) fn consume(&self, key: usize, received: Vec<u8>, count: usize) -> Option<Vec<u8>> {
+    pub(super) fn consume(&self, key: usize, received: Vec<u8>, count: usize) -> Option<Trailers> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
         let before = state.carried.out.len();
-        state.carried.consume(key, received, count, count);
+        state.carried.consume(key, received, count);
         let has_answer = state.carried.out.len() > before;
         let stream = state.carried.streams.get_mut(key)?;
         let is_end = stream.received.is_empty() && stream.is_received;
