@@ -232,12 +232,6 @@ impl Exchange {
         head.fields.value(FieldId::ContentType, b"").unwrap_or_default().to_vec()
     }
 
-    /// The character set for the parts of this response.
-    pub(crate) fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
-        let own = || charset::named(head.with(self.answer_bytes())).into();
-        self.response.outer_charset.clone().unwrap_or_else(own)
-    }
-
     /// A function that evaluates templates while a head is made.
     fn evaluation(&self) -> impl Fn(&Template, HeadView<'_>) -> Vec<u8> {
         |template, head| {

@@ -9,6 +9,7 @@ use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::subrequest::Errand;
 use crate::exchange::view::ExchangeView;
 use crate::filter::assembly::{Assembly, Resumed, SetVariable, wants};
+use crate::filter::charset;
 use crate::filter::stage::Stage;
 use crate::upstream::replay_body::ReplayBody;
 use http1::{FieldId, Method};
@@ -115,6 +116,12 @@ impl Exchange {
         self.response.inclusion.get_or_insert_default();
         self.response.assembly = Some(Rc::clone(&assembly));
         Box::new(assembly)
+    }
+
+    /// The character set for the parts of this response.
+    pub(crate) fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
+        let own = || charset::named(head.with(self.answer_bytes())).into();
+        self.response.outer_charset.clone().unwrap_or_else(own)
     }
 
     /// Executes commands of the page as far as possible without a wait. `true`: some were executed.

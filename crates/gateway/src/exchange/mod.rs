@@ -7,6 +7,8 @@ pub(crate) mod caching;
 pub(crate) mod calling;
 pub(crate) mod conversation;
 pub(crate) mod defined;
+pub(crate) mod ending;
+pub(crate) mod error_lines;
 pub(crate) mod file_parts;
 pub(crate) mod handshake_view;
 pub(crate) mod including;
