@@ -2,13 +2,13 @@
 //! there; included pages are subrequests, which may include others.
 
 use crate::base::logs::error::quoted;
-use crate::downstream::internal::{Internal, WantedParts};
+use crate::downstream::internal::WantedParts;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::subrequest::Errand;
 use crate::exchange::view::ExchangeView;
-use crate::filter::assembly::{Assembly, Resumed, SetVariable, wants};
+use crate::filter::assembly::{Assembly, Resumed, SetVariable};
 use crate::filter::charset;
 use crate::filter::stage::Stage;
 use crate::upstream::replay_body::ReplayBody;
@@ -99,14 +99,6 @@ impl Exchange {
     pub(crate) fn shared_page_bytes(&self) -> usize {
         let own = self.response.inclusion.as_ref().filter(|inclusion| inclusion.depth == 0);
         own.map_or(0, |inclusion| inclusion.tree.shared.borrow().held_bytes())
-    }
-
-    /// The settings of the page that a response with this head is, if it is one.
-    pub(crate) fn page_settings(&self, head: &ReplyHead) -> Option<PageSettings> {
-        // Of other subrequests the body is not used, or the whole of which it is a slice is the page.
-        let is_page = self.down.internal().is_none_or(Internal::is_part);
-        let plan = self.location().ssi.as_deref().filter(|_| is_page)?;
-        wants(plan, head.with(self.answer_bytes())).then_some(plan.page)
     }
 
     /// The stage of a page.

@@ -9,10 +9,8 @@ use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::trace::{Event, Tracer, Untraced};
-use crate::exchange::waiting::ClientLeft;
 use crate::exchange::{Begin, Beginning, Exchange, Refusal};
 use crate::plan::location::{Content, LocationPlan};
-use crate::registry::generation::BoundProxy;
 use crate::thread::executor::{self, Desk};
 use crate::tunnel::Tunnel;
 use reactor::TaskId;
@@ -200,8 +198,7 @@ impl Exchange {
         if let Some(refusal) = self.refuse_undecided() {
             return Step::Reply(refusal);
         }
-        let is_proxied = matches!(location.content, Content::Proxy(_) | Content::VariablePass(_) | Content::Return(_));
-        if self.down.wants_tunnel() && !is_proxied {
+        if self.down.wants_tunnel() && !location.content.answers_tunnels() {
             return Step::Reply(self.no_tunnel_here());
         }
         if let Some(plan) = self.is_sliced() {
@@ -210,19 +207,7 @@ impl Exchange {
                 return Box::pin(self.send_slices(plan)).await;
             }
         }
-        match &location.content {
-            Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy), trace).await,
-            Content::VariablePass(plan) => self.proxy_computed(plan, trace).await,
-            Content::Return(plan) => {
-                trace.note(self, Event::Returns);
-                self.return_step(plan)
-            }
-            Content::Files(plan) => self.files(plan).await,
-            Content::StubStatus => Step::Reply(self.stub_status()),
-            Content::EmptyGif => Step::Reply(self.empty_gif()),
-            Content::StatusPage => Step::Reply(self.status_page().await),
-            Content::Nothing => Step::Reply(Reply::error(404)),
-        }
+        self.begin_content(&generation, &location.content, trace).await
     }
 
     /// The checks of a location before its content. Returns the answer to a request that is not admitted.
@@ -243,18 +228,6 @@ impl Exchange {
         }
         let plan = location.access.as_ref().filter(|_| !self.is_subrequest())?;
         self.access(plan, trace).await
-    }
-
-    /// A `proxy_pass` without variables.
-    async fn proxy_fixed<T: Tracer>(&mut self, plan: &BoundProxy, trace: T) -> Step {
-        self.upstream.place = 0;
-        if T::OFFLINE {
-            return self.proxy(plan, plan.group.members.hold(), trace).await;
-        }
-        match self.hold_members(plan).await {
-            Ok(held) => self.proxy(plan, held, trace).await,
-            Err(ClientLeft) => self.client_left(),
-        }
     }
 
     /// Answers and logs an invalid head. The settings are those of its server, if that was known before the fault,

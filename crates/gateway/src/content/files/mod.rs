@@ -13,6 +13,7 @@ use crate::exchange::prefetched::Prefetched;
 use crate::exchange::reply::{FileReply, Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
+use crate::filter::additions::adds;
 use crate::plan::files::{FilesPlan, entity_tag};
 use crate::plan::symlinks::PathGuard;
 use http1::{FieldId, Method};
@@ -324,7 +325,7 @@ impl Exchange {
         if let Some(coding) = coding {
             head.fields.push(FieldId::ContentEncoding, coding.as_bytes());
         }
-        self.adds_around(&head) || self.would_change(&mut head)
+        adds(self, head.with(b"")) || self.would_change(&mut head)
     }
 
     fn request_value(&self, id: FieldId) -> Option<&[u8]> {
