@@ -2,6 +2,7 @@
 //! `$slice_range`, so a cache stores slices. This exchange checks that they belong to one response, and handles
 //! conditions and ranges.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::content::files::send::gone;
 use crate::content::filtered::{Compress, Ranges};
@@ -290,7 +291,7 @@ impl Exchange {
     async fn pass_piece(&mut self, piece: SlicePiece) -> Result<(), CloseReason> {
         let SlicePiece { subrequest, attempts } = piece;
         loop {
-            if !gone(self.response.filters.flush(&mut self.down))? {
+            if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 self.wait_for_client().await?;
                 continue;
             }

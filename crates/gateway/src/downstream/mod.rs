@@ -11,7 +11,7 @@ pub(crate) mod internal;
 pub(crate) mod reply_head;
 pub(crate) mod request;
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::{Flushed, Spill};
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::ending::Ending;
 use crate::downstream::h1::H1;
@@ -236,12 +236,12 @@ impl Downstream {
         }
     }
 
-    /// Sends at most `most` of the waiting bytes; `true` when none waits any more.
-    pub(crate) fn flush(&mut self, most: usize) -> io::Result<bool> {
+    /// Sends at most `most` of the waiting bytes.
+    pub(crate) fn flush(&mut self, most: usize) -> io::Result<Flushed> {
         match &mut self.side {
             Side::H1(h1) => h1.flush(most),
             Side::H2(stream) => stream.flush(most),
-            Side::Internal(internal) => internal.is_taken(),
+            Side::Internal(internal) => internal.is_taken().map(Flushed::all_if),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The end of an exchange: sends the rest of the response, logs the request, and keeps, lingers on or closes the
 //! connection.
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::{Flushed, Spill};
 use crate::base::cells::class_of;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
@@ -178,8 +178,8 @@ impl Exchange {
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
             match self.response.filters.flush(&mut self.down) {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
+                Ok(Flushed::All) => return Ok(()),
+                Ok(Flushed::Waiting) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
             let is_full = self.down.waiting_bytes() > 0;

@@ -1,6 +1,7 @@
 //! Sends replies. A small file goes out with its head in one write; a large one by `sendfile(2)` or in pieces, as fast
 //! as the client accepts them. Other tasks get their turn between the pieces.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, Ranges};
 use crate::downstream::reply_head::{Mark, ReplyHead};
@@ -153,7 +154,7 @@ impl Exchange {
     ) -> Result<bool, CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if !gone(self.response.filters.flush(&mut self.down))? {
+            if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 self.wait_for_client().await?;
                 continue;
             }
