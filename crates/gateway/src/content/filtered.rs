@@ -2,7 +2,7 @@
 //! `filter` edit it in the order defined here. The same for trailers.
 
 use crate::base::close::CloseReason;
-use crate::downstream::h1::head::ClientWords;
+use crate::downstream::ClientWords;
 use crate::downstream::internal::{Internal, Subrequest};
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
 use crate::exchange::Exchange;

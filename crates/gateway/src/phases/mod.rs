@@ -1,23 +1,20 @@
 //! The phases of an exchange in their order: route, rewrite, limits, access, content, respond, settle. A future exists
-//! only from a complete head to settle; it returns what happens to the connection.
+//! only from a complete head to settle; it returns its end, by which the worker decides about the connection.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
-use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::linger::LingerPlan;
+use crate::downstream::Left;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::trace::{Event, Tracer, Untraced};
 use crate::exchange::{Begin, Beginning, Exchange, Refusal};
+use crate::phases::settle::Concluded;
 use crate::plan::location::{Content, LocationPlan};
 use crate::thread::executor::{self, Desk};
-use crate::tunnel::Tunnel;
-use reactor::TaskId;
 use rules::reply::STATUS_HEAD_TOO_LARGE;
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::time::Duration;
 
 pub(crate) mod access;
 pub(crate) mod acme;
@@ -36,20 +33,11 @@ pub(crate) mod settle;
 pub(crate) mod spans;
 pub(crate) mod try_files;
 
-/// What happens to the connection.
-pub(crate) enum Next {
-    /// It waits for the next request, at most for this long.
-    KeepAlive(Box<Connection>, Duration),
-    /// It is one side of a tunnel from now on.
-    Tunnel(Box<Tunnel>),
-    /// It is closed for writing, and input is read and dropped for a while.
-    Linger { connection: Box<Connection>, reason: CloseReason, plan: LingerPlan },
-    /// It was closed already.
-    Gone(TaskId, CloseReason),
-    /// It is closed.
-    Close(Box<Connection>, CloseReason),
-    /// There is no connection to decide about: a stream or a subrequest has ended, and its task.
-    Nothing,
+/// The end of an exchange: the worker decides by it what happens to the client's side.
+pub(crate) struct Next {
+    pub(crate) concluded: Concluded,
+    /// What is left of the client's side. Only the worker looks into it.
+    pub(crate) left: Left,
 }
 
 /// Runs exchanges one after the other, as they are put on the desk. This is a loop and not a function per exchange, so
@@ -67,7 +55,7 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
                     redirect.map_or(Step::Resume, |redirect| exchange.redirect(redirect, Untraced))
                 }
             };
-            let settled = match exchange.serve(step, Untraced).await {
+            let concluded = match exchange.serve(step, Untraced).await {
                 Served::Responded => {
                     let sent = exchange.settle().await;
                     exchange.conclude(sent)
@@ -77,7 +65,7 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
             let Exchange { thread, spares, request, upstream: Conversation { answer, .. }, down, .. } = exchange;
             spares.recycle(request, &thread.memory);
             spares.recycle_answer(answer, &thread.memory);
-            desk.put_result(settled.next(down.into_left(), thread.reactor.now()));
+            desk.put_result(Next { concluded, left: down.into_left() });
         }
         executor::suspend().await;
     }

@@ -1,19 +1,16 @@
-//! The end of an exchange: sends the rest of the response, logs the request, and keeps, lingers on or closes the
-//! connection.
+//! The end of an exchange: sends the rest of the response, logs the request, and decides whether the connection is kept
+//! or closed.
 
-use crate::base::buffer::{Flushed, Spill};
+use crate::base::buffer::Flushed;
 use crate::base::cells::class_of;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::access::LineName;
 use crate::base::logs::error::quoted;
 use crate::base::stall_timeout::StallTimeout;
-use crate::downstream::Left;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::ending::{After, Settled};
-use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::LingerPlan;
-use crate::downstream::h2::tunnelled::Tunnelled;
 use crate::downstream::internal::Ended;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
@@ -21,19 +18,17 @@ use crate::exchange::ending::DRAIN_BYTES_MAX;
 use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::view::{ExchangeView, separator};
 use crate::exchange::waiting::Wants;
-use crate::phases::Next;
 use crate::plan::location::LocationId;
 use crate::plan::logs::AccessLogPlan;
-use crate::tunnel::end::ClientEnd;
 use crate::tunnel::record::{TunnelAttempt, TunnelRecord, TunnelView};
-use crate::tunnel::{Tunnel, TunnelStart};
-use reactor::{Interest, Millis, Woken};
+use crate::tunnel::TunnelStart;
+use reactor::{Interest, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest time for reading and dropping the rest of a request body, as nginx's default for `lingering_time`: a byte now and then would hold the connection
-/// for days.
+/// The longest time for reading and dropping the rest of a request body, as nginx's default for `lingering_time`: a byte
+/// now and then would hold the connection for days.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The result of an exchange when only its buffers and the client's side are left of it.
@@ -51,61 +46,6 @@ pub(crate) enum Concluded {
         ended: Option<Box<Ended>>,
     },
     Tunnel(Box<TunnelStart>),
-}
-
-impl Concluded {
-    /// Ends the remaining client's side, or hands it on.
-    pub(crate) fn next(self, left: Left, now: Millis) -> Next {
-        let (after, linger, timeout, kept_for, is_whole, ended) = match self {
-            Self::Tunnel(start) => return join(left, *start, now),
-            Self::Response { after, linger, timeout, kept_for, is_whole, ended } => {
-                (after, linger, timeout, kept_for, is_whole, ended)
-            }
-        };
-        let mut connection = match left {
-            Left::Connection(connection, _) => connection,
-            Left::Stream(mut stream) => {
-                stream.finish(after, linger);
-                return Next::Nothing;
-            }
-            Left::Internal(internal) => {
-                internal.finish(is_whole, ended.map(|ended| *ended).unwrap_or_default());
-                return Next::Nothing;
-            }
-        };
-        connection.begin_idling(now, kept_for);
-        match after {
-            After::Keep => Next::KeepAlive(connection, timeout),
-            After::Close(reason) => Next::Close(connection, reason),
-            After::Linger(reason) => Next::Linger { connection, reason, plan: linger },
-            After::Reset(reason) => {
-                let task = connection.task;
-                connection.stream.reset();
-                Next::Gone(task, reason)
-            }
-        }
-    }
-}
-
-/// Joins the two connections of a tunnel.
-fn join(left: Left, start: TunnelStart, now: Millis) -> Next {
-    let (client, task, unsent, pending) = match left {
-        Left::Connection(connection, unsent) => {
-            let Connection { stream, task, pending, .. } = *connection;
-            (ClientEnd::Socket(stream), task, unsent, pending)
-        }
-        Left::Stream(stream) => {
-            let task = stream.task();
-            (ClientEnd::Stream(Box::new(Tunnelled::new(stream))), task, Spill::default(), Vec::new())
-        }
-        Left::Internal(_) => return Next::Nothing,
-    };
-    let is_stream = client.is_stream();
-    match Tunnel::start(client, task, start, unsent, &pending, now) {
-        Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
-        Err(_) if is_stream => Next::Nothing,
-        Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
-    }
 }
 
 impl Exchange {

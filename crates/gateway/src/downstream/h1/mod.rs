@@ -7,8 +7,9 @@ pub(crate) mod linger;
 pub(crate) mod proxy_header;
 
 use crate::base::buffer::{Flushed, Spill};
+use crate::downstream::ClientWords;
 use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::head::{ClientWords, Terms, encode_lines};
+use crate::downstream::h1::head::{Terms, encode_lines};
 use crate::downstream::reply_head::{Fields, HeadView};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK, encode_last_chunk};
 use reactor::OpenFile;
