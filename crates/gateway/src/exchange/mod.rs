@@ -6,7 +6,6 @@ pub(crate) mod attempts;
 pub(crate) mod caching;
 pub(crate) mod calling;
 pub(crate) mod conversation;
-pub(crate) mod defined;
 pub(crate) mod ending;
 pub(crate) mod error_lines;
 pub(crate) mod file_parts;
@@ -35,6 +34,7 @@ pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod undecided;
 pub(crate) mod user_id;
+pub(crate) mod variable_inputs;
 pub(crate) mod view;
 pub(crate) mod waiting;
 
