@@ -46,7 +46,7 @@ impl Exchange {
     /// An empty head with this status, for content to fill.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
-        self.response.status = status;
+        self.response.set_status(status);
         let (cache_status, is_kept) = (self.cache_status(), self.edits_cached());
         let kept_bytes_max = self.location().subrequest_bytes_max;
         if let Some(internal) = self.down.internal_mut() {
@@ -88,9 +88,7 @@ impl Exchange {
             portion.say(head);
         }
         // A response that was begun but not sent may have left filters behind.
-        self.response.filters.set_packer(None);
-        self.response.filters.set_stages(Vec::new());
-        self.response.assembly = None;
+        self.response.forget_filters();
         if self.routing.undecided.is_due() {
             return;
         }
@@ -131,7 +129,7 @@ impl Exchange {
     /// Applies the body filters to a head, and sets up their stages.
     fn begin_stages(&mut self, head: &mut ReplyHead, compress: Compress) {
         let location = self.location();
-        let names_charset = self.response.said_charset.is_some() || self.response.outer_charset.is_some();
+        let names_charset = self.response.said_charset().is_some() || self.response.outer_charset().is_some();
         if !location.changes_bodies() && location.additions.is_none() && !names_charset {
             return;
         }
@@ -148,7 +146,7 @@ impl Exchange {
 
     /// Whether a Vary field is due (`gzip_vary`): the response depends on the client's Accept-Encoding.
     fn varies(&mut self, head: &ReplyHead) -> bool {
-        let is_ready_made = std::mem::take(&mut self.response.varies);
+        let is_ready_made = self.response.take_variant();
         let plan = self.location().gzip.as_ref().filter(|plan| plan.vary && !self.is_subrequest());
         plan.is_some_and(|plan| is_ready_made || is_packed(plan, head.with(self.answer_bytes())))
     }
@@ -225,7 +223,7 @@ impl Exchange {
         let mut trailers = Fields::default();
         self.pass_trailers(&mut trailers);
         if let Some(plan) = &self.location().added {
-            add_trailers(plan, self.response.status, &mut trailers, |field, trailers| {
+            add_trailers(plan, self.response.status(), &mut trailers, |field, trailers| {
                 self.added_value(field, &ExchangeView::before_trailers(self, trailers))
             });
         }
@@ -281,11 +279,11 @@ impl FilterHost for Exchange {
     }
 
     fn said_charset(&self) -> Option<&[u8]> {
-        self.response.said_charset.as_deref()
+        self.response.said_charset()
     }
 
     fn outer_charset(&self) -> Option<&[u8]> {
-        self.response.outer_charset.as_deref()
+        self.response.outer_charset()
     }
 
     fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {

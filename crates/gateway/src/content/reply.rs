@@ -19,13 +19,13 @@ impl Exchange {
     /// Executes `return`: 444 closes without an answer, and so does 499, which means that the client has left.
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
-            self.response.status = plan.status;
+            self.response.set_status(plan.status);
             self.down.ending.break_off(CloseReason::Unanswered);
             return Step::Served(Served::Responded);
         }
         if plan.text.is_some() {
             // `$status` in the text is the status of that text.
-            self.response.status = plan.status;
+            self.response.set_status(plan.status);
         }
         let reply = self.return_reply(plan);
         Step::Reply(self.under_conditions(reply))
@@ -45,7 +45,7 @@ impl Exchange {
             Verdict::Send => reply,
             Verdict::Failed => Reply::error(412),
             Verdict::NotModified => {
-                self.response.shown_status = None;
+                self.response.show_under(None);
                 let dated = modified.map(|at| (FieldId::LastModified, Moment::new(at, 0).http_date().to_vec()));
                 Reply { fields: dated.into_iter().collect(), ..Reply::empty(304) }
             }

@@ -113,7 +113,7 @@ impl Exchange {
     /// The character set for the parts of this response.
     pub(crate) fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
         let own = || charset::named(head.with(self.answer_bytes())).into();
-        self.response.outer_charset.clone().unwrap_or_else(own)
+        self.response.outer_charset().map_or_else(own, Into::into)
     }
 
     /// Executes commands of the page as far as possible without a wait. `true`: some were executed.

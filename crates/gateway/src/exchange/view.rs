@@ -165,7 +165,7 @@ impl ExchangeView<'_> {
             Variable::GzipRatio => packed_ratio(exchange, Coding::Gzip, out),
             Variable::BrotliRatio => packed_ratio(exchange, Coding::Brotli, out),
             Variable::ZstdRatio => packed_ratio(exchange, Coding::Zstd, out),
-            Variable::LimitRate => number(exchange.response.limit_rate.unwrap_or(0), out),
+            Variable::LimitRate => number(exchange.response.limit_rate().unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => ended_by(exchange, out),

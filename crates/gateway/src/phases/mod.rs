@@ -100,7 +100,7 @@ impl Exchange {
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
                     let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
-                    self.response.error_pages_done = true;
+                    self.response.end_error_pages();
                     Step::Reply(Reply::error(500))
                 }
                 Step::Redirect(redirect) => {
@@ -131,13 +131,13 @@ impl Exchange {
     /// Refuses a page, which a client that wants a tunnel would take for one.
     fn no_tunnel_here(&mut self) -> Reply {
         self.client_log("client sent CONNECT for a WebSocket where the location has no upstream to lead it to");
-        self.response.error_pages_done = true;
+        self.response.end_error_pages();
         Reply::error(405)
     }
 
     /// U13: the client has left.
     fn leave_unanswered(&mut self, status: u16) -> Served {
-        self.response.status = status;
+        self.response.set_status(status);
         self.down.ending.break_off(CloseReason::ClientAborted);
         Served::Responded
     }
@@ -240,7 +240,7 @@ impl Exchange {
             }
             Refusal::OutOfMemory => {
                 // The built-in page: another one could need an upstream, and memory for it.
-                self.response.error_pages_done = true;
+                self.response.end_error_pages();
                 (503, CloseReason::MemoryBudget)
             }
         };

@@ -183,7 +183,7 @@ impl<T: Tracer> Machine for Rewriting<'_, T> {
 
     fn set_rate(&mut self, size: &[u8]) {
         match parse_size_text(size) {
-            Some(rate) => self.exchange.response.limit_rate = Some(rate),
+            Some(rate) => self.exchange.response.limit_rate_to(rate),
             None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(size))),
         }
     }

@@ -168,7 +168,7 @@ impl Exchange {
     /// Counts the response by its status, with the time that the whole exchange took. If the client left before there was a
     /// response, the status is 499.
     fn count_response(&self, microseconds: Option<u64>) {
-        let status = self.response.status;
+        let status = self.response.status();
         bump(&self.thread.counters().responses[class_of(status)], 1);
         self.generation.route_cells(self.settled_location()).count(self.thread.index, status, microseconds);
     }

@@ -206,7 +206,7 @@ impl Exchange {
             false => ResponseFraming::Chunked,
         };
         if parts.is_some() {
-            self.response.shown_status.get_or_insert(206);
+            self.response.show_as_part();
         }
         let mut head = self.describe_response(plan, framing, false, &portion);
         self.settle_keepalive();

@@ -236,7 +236,7 @@ impl Exchange {
     fn shown(&mut self, reply: Reply) -> Reply {
         if matches!(reply.status, 206 | 304) {
             // The result of the conditions takes precedence over the status that the page is shown under.
-            self.response.shown_status = None;
+            self.response.show_under(None);
         }
         reply
     }
@@ -335,7 +335,7 @@ impl Exchange {
     /// Whether the request's conditions apply. They do not for an error page, unless it is shown as a 200: the client's
     /// validators belong to the page that it asked for.
     pub(crate) fn is_conditional(&self) -> bool {
-        self.response.shown_status.is_none_or(|status| status == 200) && !self.is_subrequest()
+        self.response.shown_status().is_none_or(|status| status == 200) && !self.is_subrequest()
     }
 
     pub(crate) fn conditions(&self) -> Conditions<'_> {
