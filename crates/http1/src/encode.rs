@@ -4,6 +4,7 @@
 use crate::field::Field;
 use crate::framing::Version;
 use crate::scan::find_control;
+use crate::span::Span;
 use crate::status::reason_phrase;
 
 /// Ends a line.
@@ -53,6 +54,16 @@ pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         fold(value, out);
     }
     out.extend_from_slice(CRLF);
+}
+
+/// The same for a field that is read again before it is sent: returns where its name and its value are in `out`.
+#[inline]
+pub fn keep_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) -> (Span, Span) {
+    let start = out.len();
+    encode_field(name, value, out);
+    let name = Span::new(start, start + name.len());
+    // Between them: a colon and a space.
+    (name, Span::new(name.end() + 2, out.len() - CRLF.len()))
 }
 
 /// Appends a value as one line: control characters other than tabs, with the blanks around them, become one space, or

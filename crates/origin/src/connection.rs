@@ -25,7 +25,7 @@ use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, TaskId, monotonic_millis};
 use std::io::IoSlice;
 use std::sync::Arc;
-use transport::Transport;
+use transport::{HandshakeProgress, Transport};
 
 /// Bytes per read: a body of 1 MB takes several reads, with other connections in between.
 const READ_BYTES: usize = 64 * 1024;
@@ -219,8 +219,8 @@ impl Dialogue {
             return true;
         }
         match stream.handshake() {
-            Ok(false) => return false,
-            Ok(true) => self.is_secured = true,
+            Ok(HandshakeProgress::Waiting) => return false,
+            Ok(HandshakeProgress::Done) => self.is_secured = true,
             Err(_) => self.end(CloseReason::TlsFailed, EndBy::Fin),
         }
         if let Some(is_resumed) = stream.session(tls::Session::is_resumed).filter(|_| self.is_secured) {

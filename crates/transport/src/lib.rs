@@ -15,6 +15,15 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use tls::{Pairs, Session, TlsError};
 
+/// How far a handshake is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeProgress {
+    /// Data can be sent and read.
+    Done,
+    /// It waits for the peer, for room in the socket, or for certificates.
+    Waiting,
+}
+
 /// A connected socket, with or without TLS. Dropping it closes the socket; under TLS `close_notify` goes first, if there is room
 /// for it.
 #[derive(Debug)]
@@ -79,12 +88,11 @@ impl Transport {
         self.secure.as_ref().map_or(0, |secure| size_of::<RefCell<Secure>>() + secure.borrow().held_bytes())
     }
 
-    /// Goes on with the handshake, as far as the socket lets it, and with what is left to send of it. `true`: data can be
-    /// sent and read. A socket in clear is ready at once.
-    pub fn handshake(&self) -> io::Result<bool> {
+    /// Goes on with the handshake, as far as the socket lets it, and with what is left to send of it. A socket in clear is ready at once.
+    pub fn handshake(&self) -> io::Result<HandshakeProgress> {
         match &self.secure {
             Some(secure) => secure.borrow_mut().handshake(self.stream()),
-            None => Ok(true),
+            None => Ok(HandshakeProgress::Done),
         }
     }
 

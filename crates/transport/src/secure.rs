@@ -1,5 +1,6 @@
 //! The TLS state of a connection, and the sealed bytes that the socket has not taken yet.
 
+use crate::HandshakeProgress;
 use reactor::{Leaving, Parked, Peeked, Reactor, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -123,14 +124,14 @@ impl Secure {
         self.truncated
     }
 
-    pub(crate) fn handshake(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub(crate) fn handshake(&mut self, stream: &Stream) -> io::Result<HandshakeProgress> {
         for _ in 0..HANDSHAKE_READS_MAX {
             let sent = self.flush(stream)?;
             if !self.session.is_handshaking() {
-                return Ok(true);
+                return Ok(HandshakeProgress::Done);
             }
             if !sent || self.session.awaits_certificate().is_some() {
-                return Ok(false);
+                return Ok(HandshakeProgress::Waiting);
             }
             let Self { session, early, unseen, .. } = self;
             let read = if std::mem::take(unseen) {
@@ -141,7 +142,7 @@ impl Secure {
             match read {
                 Read::Data(Ok(())) => {}
                 Read::Data(Err(error)) => return Err(self.fail(stream, error)),
-                Read::NotReady => return Ok(false),
+                Read::NotReady => return Ok(HandshakeProgress::Waiting),
                 Read::Closed => {
                     let error = self.session.end().err().unwrap_or(TlsError::ClosedInHandshake);
                     return Err(io::Error::other(error));

@@ -10,6 +10,21 @@ pub(crate) const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 /// Buffers grow in multiples of this, so that many small parts cause fewer reallocations.
 const GROWTH_BYTES: usize = 1024;
 
+/// What is left after waiting bytes were sent as far as possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// No bytes wait any more.
+    All,
+    /// Some wait, for room or for something else before them.
+    Waiting,
+}
+
+impl Flushed {
+    pub(crate) fn all_if(is_all: bool) -> Self {
+        if is_all { Self::All } else { Self::Waiting }
+    }
+}
+
 /// Bytes that wait for room in a socket's send buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {

@@ -16,7 +16,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use tls::{ClientSide, Session, TlsError};
-use transport::{Transport, tls_error};
+use transport::{HandshakeProgress, Transport, tls_error};
 use upstream::shared::{Connecting, KeyId};
 
 /// Writes bytes to a socket with an empty send buffer, which accepts them at once: a header of a hundred bytes.
@@ -231,8 +231,8 @@ impl Pending {
         }
         if self.stage == PendingStage::Handshaking {
             match self.stream.handshake() {
-                Ok(true) => self.stage = PendingStage::Ready,
-                Ok(false) => {
+                Ok(HandshakeProgress::Done) => self.stage = PendingStage::Ready,
+                Ok(HandshakeProgress::Waiting) => {
                     let interest = if self.stream.has_unsent() { Interest::WRITE } else { Interest::READ };
                     return (self, OpenStep::Wait(interest));
                 }

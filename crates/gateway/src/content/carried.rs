@@ -14,41 +14,36 @@ impl Exchange {
     /// Keeps the challenges of an intercepted 401 (RFC 9110 section 11.6.1): as in nginx, the error page carries them
     /// too.
     pub(crate) fn carry_challenges(&mut self) {
-        self.response.carried = None;
+        self.response.drop_all_carried();
         let Some(answer) = self.upstream.answer().filter(|answer| answer.head.status == 401) else { return };
         let named = |field: &&Field| field.id == FieldId::WwwAuthenticate;
         for field in answer.head.fields.iter().filter(named) {
-            let carried = self.response.carried.get_or_insert_default();
-            carried.push_named(field.name.of(&answer.bytes), field.value.of(&answer.bytes));
+            self.response.carry(field.name.of(&answer.bytes), field.value.of(&answer.bytes));
         }
     }
 
     /// Keeps fields of the upstream's response for the response that the client gets instead.
     pub(crate) fn carry(&mut self, plan: &BoundProxy, ids: &[FieldId]) {
-        let mut carried = self.response.carried.take();
-        if let Some(answer) = self.answer() {
-            for field in answer.head.fields.iter().filter(|field| ids.contains(&field.id)) {
-                let value = self.rewritten(plan, field, &answer.bytes);
-                carried.get_or_insert_default().push_named(field.name.of(&answer.bytes), &value);
-            }
+        let Some(answer) = self.answer() else { return };
+        let meant = answer.head.fields.iter().filter(|field| ids.contains(&field.id));
+        let value = |field: &Field| self.rewritten(plan, field, &answer.bytes).into_owned();
+        let carried: Vec<_> = meant.map(|field| (field.name.of(&answer.bytes).to_vec(), value(field))).collect();
+        for (name, value) in carried {
+            self.response.carry(&name, &value);
         }
-        self.response.carried = carried;
     }
 
     /// Keeps what a reply of ours says besides its status: the page for a 416 keeps the length of the whole, and the
     /// page for a 301 keeps the Location.
     pub(crate) fn carry_reply(&mut self, reply: &Reply) {
         for (id, value) in &reply.fields {
-            let carried = self.response.carried.get_or_insert_default();
-            carried.remove(*id);
-            carried.push(*id, value);
+            self.response.carry_only(*id, value);
         }
     }
 
     /// Adds the kept fields. `is_own`: whether the response already has a field of this name.
     pub(crate) fn fill_carried(&self, is_own: impl Fn(FieldId) -> bool, head: &mut ReplyHead) {
-        let Some(carried) = &self.response.carried else { return };
-        for (name, value) in carried.iter(b"") {
+        for (name, value) in self.response.carried() {
             let single = SINGLE.into_iter().find(|single| *single == FieldId::of_name(name));
             if !single.is_some_and(&is_own) {
                 head.fields.push_named(name, value);

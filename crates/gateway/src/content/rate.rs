@@ -15,14 +15,14 @@ impl Exchange {
     /// `set $limit_rate` take precedence over the directive.
     pub(crate) fn begin_pace(&mut self) {
         // A subrequest has no client whose rate could be limited.
-        if (self.response.limit_rate.is_none() && self.location().rate.is_none()) || self.is_subrequest() {
+        if (self.response.limit_rate().is_none() && self.location().rate.is_none()) || self.is_subrequest() {
             return;
         }
         let (rate, after) = match &self.location().rate {
-            Some(plan) => (self.response.limit_rate.unwrap_or_else(|| self.size(&plan.rate)), self.size(&plan.after)),
-            None => (self.response.limit_rate.unwrap_or(0), 0),
+            Some(plan) => (self.response.limit_rate().unwrap_or_else(|| self.size(&plan.rate)), self.size(&plan.after)),
+            None => (self.response.limit_rate().unwrap_or(0), 0),
         };
-        self.response.limit_rate = Some(rate);
+        self.response.limit_rate_to(rate);
         let reactor = &self.thread.reactor;
         if rate > 0 {
             self.response.filters.set_pace(Pace::new(rate, after, self.began_at.millis().0), reactor, &mut self.down);
@@ -37,7 +37,9 @@ impl Exchange {
         let said = self.answer().filter(|answer| answer.head.seen.contains(FieldId::XAccelLimitRate));
         let said = said.and_then(|answer| answer.head.value(FieldId::XAccelLimitRate, &answer.bytes));
         let rate = said.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok());
-        self.response.limit_rate = rate.or(self.response.limit_rate);
+        if let Some(rate) = rate {
+            self.response.limit_rate_to(rate);
+        }
     }
 
     /// `X-Accel-Charset`: the character set for clients.
@@ -45,7 +47,7 @@ impl Exchange {
         let answer = self.answer().filter(|_| plan.obeys_charset);
         let said = answer.and_then(|answer| answer.head.value(FieldId::XAccelCharset, &answer.bytes));
         if let Some(said) = said.filter(|said| !said.is_empty()).map(Into::into) {
-            self.response.said_charset = Some(said);
+            self.response.say_charset(said);
         }
     }
 

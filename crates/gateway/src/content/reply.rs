@@ -8,6 +8,7 @@ use crate::exchange::reply::{Reply, ReplyBody, is_bodiless};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::program::ReturnPlan;
+use http1::outgoing::is_field_value;
 use http1::{FieldId, Method};
 use rules::precondition::{ModifiedSince, Validators, Verdict, evaluate};
 use rules::time_format::Moment;
@@ -18,13 +19,13 @@ impl Exchange {
     /// Executes `return`: 444 closes without an answer, and so does 499, which means that the client has left.
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
-            self.response.status = plan.status;
+            self.response.set_status(plan.status);
             self.down.ending.break_off(CloseReason::Unanswered);
             return Step::Served(Served::Responded);
         }
         if plan.text.is_some() {
             // `$status` in the text is the status of that text.
-            self.response.status = plan.status;
+            self.response.set_status(plan.status);
         }
         let reply = self.return_reply(plan);
         Step::Reply(self.under_conditions(reply))
@@ -44,7 +45,7 @@ impl Exchange {
             Verdict::Send => reply,
             Verdict::Failed => Reply::error(412),
             Verdict::NotModified => {
-                self.response.shown_status = None;
+                self.response.show_under(None);
                 let dated = modified.map(|at| (FieldId::LastModified, Moment::new(at, 0).http_date().to_vec()));
                 Reply { fields: dated.into_iter().collect(), ..Reply::empty(304) }
             }
@@ -105,6 +106,16 @@ impl Exchange {
         Reply { fields: vec![(FieldId::Location, self.absolute_location(location))], ..Reply::error(301) }
     }
 
+    /// Redirects the client to a configured URL. A URL with a control character, which a variable may contain, is
+    /// refused.
+    pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
+        if !is_field_value(&url) {
+            self.error_log("a control character in the URL of a redirect; it is not sent");
+            return Reply::error(500);
+        }
+        Reply { fields: vec![(FieldId::Location, self.absolute_location(url))], ..Reply::error(status) }
+    }
+
     /// Adds scheme and host to a path.
     pub(crate) fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
         // The arguments are inserted as they are, and `set $args` may have put a line end into them.
@@ -136,11 +147,6 @@ impl Exchange {
         }
         absolute.extend_from_slice(&location);
         absolute
-    }
-
-    /// `$server_port`; `None` on a Unix socket.
-    pub(crate) fn server_port(&self) -> Option<u16> {
-        self.down.local_address().map(|address| address.port())
     }
 
     /// Sends a reply.

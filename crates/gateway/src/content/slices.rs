@@ -2,6 +2,7 @@
 //! `$slice_range`, so a cache stores slices. This exchange checks that they belong to one response, and handles
 //! conditions and ranges.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::content::files::send::gone;
 use crate::content::filtered::{Compress, Ranges};
@@ -118,7 +119,7 @@ impl Exchange {
 
     fn slice_portion(&self, plan: SlicePlan, head: &ReplyHead, size: u64) -> Portion {
         let asked = |id| self.request.head.value(id, &self.request.bytes);
-        if plan.ranges_max == 0 || self.response.shown_status.is_some() {
+        if plan.ranges_max == 0 || self.response.shown_status().is_some() {
             return Portion::Whole;
         }
         let Some(range) = asked(FieldId::Range) else { return Portion::Offered };
@@ -142,7 +143,7 @@ impl Exchange {
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     fn take_over_head(&mut self, from: ReplyHead, portion: &Portion) -> Box<ReplyHead> {
         let status = if matches!(portion, Portion::Part { .. }) { 206 } else { from.status };
-        let mut head = self.begin_head(self.response.shown_status.unwrap_or(status));
+        let mut head = self.begin_head(self.response.status_for(status));
         self.settle_keepalive();
         self.begin_pace();
         head.fields = from.fields;
@@ -183,7 +184,8 @@ impl Exchange {
         portion: &Portion,
     ) -> Result<Result<(), CloseReason>, Step> {
         let mut head = self.take_over_head(from, portion);
-        head.reason = (!reason.is_empty() && self.response.shown_status.is_none()).then(|| Span::new(0, reason.len()));
+        head.reason =
+            (!reason.is_empty() && self.response.shown_status().is_none()).then(|| Span::new(0, reason.len()));
         if let Some(refusal) = self.refuse_undecided() {
             self.spares.recycle_reply_head(head);
             return Err(Step::Reply(refusal));
@@ -290,7 +292,7 @@ impl Exchange {
     async fn pass_piece(&mut self, piece: SlicePiece) -> Result<(), CloseReason> {
         let SlicePiece { subrequest, attempts } = piece;
         loop {
-            if !gone(self.response.filters.flush(&mut self.down))? {
+            if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 self.wait_for_client().await?;
                 continue;
             }

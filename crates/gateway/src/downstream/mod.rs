@@ -11,16 +11,16 @@ pub(crate) mod internal;
 pub(crate) mod reply_head;
 pub(crate) mod request;
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::{Flushed, Spill};
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::ending::Ending;
 use crate::downstream::h1::H1;
 use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::head::{ClientWords, Terms};
+use crate::downstream::h1::head::Terms;
 use crate::downstream::h2::H2;
 use crate::downstream::internal::Internal;
 use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
-use http1::{FieldId, Method, Version};
+use http1::{BodyFraming, FieldId, Method, Version};
 use reactor::{Interest, OpenFile, TaskId};
 use std::io;
 use transport::Transport;
@@ -37,6 +37,15 @@ pub(crate) struct Downstream {
     pub(crate) head_begun: bool,
     /// The head and the trailers as they were sent, if variables use them.
     sent: Option<Box<SentFields>>,
+}
+
+/// The location's settings for the fields that a client's protocol adds itself: HTTP/1 reads them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientWords {
+    /// `chunked_transfer_encoding`
+    pub(crate) chunks: bool,
+    /// Seconds for the Keep-Alive field.
+    pub(crate) keepalive_seconds: Option<u64>,
 }
 
 /// The source of the request and the target of the response.
@@ -70,6 +79,22 @@ impl Asker {
             Self::Client(connection) => connection.task,
             Self::Stream(stream) => stream.task(),
             Self::Exchange(internal) => internal.task(),
+        }
+    }
+
+    /// Counts one more request of the client's connection; a session counts the requests of its streams itself.
+    pub(crate) fn count_request(&mut self) {
+        if let Self::Client(connection) = self {
+            connection.client.requests = connection.client.requests.saturating_add(1);
+        }
+    }
+
+    /// The body of a request with this framing, before any of it is read.
+    pub(crate) fn request_body(&self, framing: BodyFraming) -> RequestBody {
+        match self {
+            // The end of a stream is the end of its body.
+            Self::Stream(_) => RequestBody::of_stream(framing),
+            Self::Client(_) | Self::Exchange(_) => RequestBody::new(framing),
         }
     }
 }
@@ -236,12 +261,12 @@ impl Downstream {
         }
     }
 
-    /// Sends at most `most` of the waiting bytes; `true` when none waits any more.
-    pub(crate) fn flush(&mut self, most: usize) -> io::Result<bool> {
+    /// Sends at most `most` of the waiting bytes.
+    pub(crate) fn flush(&mut self, most: usize) -> io::Result<Flushed> {
         match &mut self.side {
             Side::H1(h1) => h1.flush(most),
             Side::H2(stream) => stream.flush(most),
-            Side::Internal(internal) => internal.is_taken(),
+            Side::Internal(internal) => internal.is_taken().map(Flushed::all_if),
         }
     }
 
@@ -405,6 +430,11 @@ impl Downstream {
     /// Whether the request's body is read to its end to keep the connection.
     pub(crate) fn drains_body(&self) -> bool {
         matches!(self.side, Side::H1(_))
+    }
+
+    /// Bytes of the request's head as the client sent it. `text_bytes`: its size as text.
+    pub(crate) fn head_bytes(&self, text_bytes: usize) -> u64 {
+        self.stream().map_or(text_bytes as u64, H2::head_bytes)
     }
 
     /// The HTTP/2 stream, if this is one.

@@ -4,7 +4,7 @@
 //! one piece.
 
 use crate::base::buffer::recycle;
-use http1::encode::encode_field;
+use http1::encode::keep_field;
 use http1::{Field, FieldId, FieldSet, Span};
 use std::cell::RefCell;
 
@@ -204,11 +204,7 @@ impl Fields {
 
     /// Keeps a field as a line of a head. Any value becomes one line.
     fn keep_line(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Field {
-        let start = self.own.len();
-        encode_field(name, value, &mut self.own);
-        let name = Span::new(start, start + name.len());
-        // Between them: a colon and a space; behind the value: a line end.
-        let value = Span::new(name.end() + 2, self.own.len() - 2);
+        let (name, value) = keep_field(name, value, &mut self.own);
         Field { name, value, id, hop: false }
     }
 

@@ -1,5 +1,6 @@
 //! The client's address, and the results of the limits.
 
+use crate::exchange::Exchange;
 use crate::registry::limit_zones::Limited;
 use reactor::PeerAddress;
 
@@ -19,5 +20,12 @@ impl Admission {
             Box::new(Limited { requests: limited.requests, connections: limited.connections, permits: Vec::new() })
         };
         Self { real_client: self.real_client.clone(), limited: self.limited.as_deref().map(asked) }
+    }
+}
+
+impl Exchange {
+    /// The client's address: of the connection, or as a trusted proxy reported it.
+    pub(crate) fn client(&self) -> &PeerAddress {
+        self.admission.real_client.as_deref().unwrap_or(self.down.peer())
     }
 }

@@ -2,13 +2,14 @@
 //! there; included pages are subrequests, which may include others.
 
 use crate::base::logs::error::quoted;
-use crate::downstream::internal::{Internal, WantedParts};
+use crate::downstream::internal::WantedParts;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::subrequest::Errand;
 use crate::exchange::view::ExchangeView;
-use crate::filter::assembly::{Assembly, Resumed, SetVariable, wants};
+use crate::filter::assembly::{Assembly, Resumed, SetVariable};
+use crate::filter::charset;
 use crate::filter::stage::Stage;
 use crate::upstream::replay_body::ReplayBody;
 use http1::{FieldId, Method};
@@ -100,14 +101,6 @@ impl Exchange {
         own.map_or(0, |inclusion| inclusion.tree.shared.borrow().held_bytes())
     }
 
-    /// The settings of the page that a response with this head is, if it is one.
-    pub(crate) fn page_settings(&self, head: &ReplyHead) -> Option<PageSettings> {
-        // Of other subrequests the body is not used, or the whole of which it is a slice is the page.
-        let is_page = self.down.internal().is_none_or(Internal::is_part);
-        let plan = self.location().ssi.as_deref().filter(|_| is_page)?;
-        wants(plan, head.with(self.answer_bytes())).then_some(plan.page)
-    }
-
     /// The stage of a page.
     pub(crate) fn begin_page(&mut self, settings: PageSettings, head: &ReplyHead) -> Box<dyn Stage> {
         let media = head.fields.value(FieldId::ContentType, self.answer_bytes()).unwrap_or_default().into();
@@ -115,6 +108,12 @@ impl Exchange {
         self.response.inclusion.get_or_insert_default();
         self.response.assembly = Some(Rc::clone(&assembly));
         Box::new(assembly)
+    }
+
+    /// The character set for the parts of this response.
+    pub(crate) fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
+        let own = || charset::named(head.with(self.answer_bytes())).into();
+        self.response.outer_charset().map_or_else(own, Into::into)
     }
 
     /// Executes commands of the page as far as possible without a wait. `true`: some were executed.

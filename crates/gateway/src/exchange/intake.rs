@@ -14,13 +14,8 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(framing: BodyFraming) -> Self {
-        Self { body: RequestBody::new(framing), replay: ReplayBody::None, refused: false }
-    }
-
-    /// The same for an HTTP/2 stream.
-    pub(crate) fn of_stream(framing: BodyFraming) -> Self {
-        Self { body: RequestBody::of_stream(framing), replay: ReplayBody::None, refused: false }
+    pub(crate) fn new(body: RequestBody) -> Self {
+        Self { body, replay: ReplayBody::None, refused: false }
     }
 
     /// A body that another exchange has read.
@@ -47,11 +42,12 @@ mod tests {
 
     #[test]
     fn a_body_is_too_large_by_what_it_announces_and_only_once() {
-        let mut intake = Intake::new(BodyFraming::Length(11));
+        let of = |framing| Intake::new(RequestBody::new(framing));
+        let mut intake = of(BodyFraming::Length(11));
         assert_eq!((intake.announces_more_than(10), intake.announces_more_than(11)), (Some(11), None));
         assert_eq!(intake.announces_more_than(0), None, "no limit");
         intake.refused = true;
         assert_eq!(intake.announces_more_than(10), None);
-        assert_eq!(Intake::new(BodyFraming::Chunked).announces_more_than(10), None);
+        assert_eq!(of(BodyFraming::Chunked).announces_more_than(10), None);
     }
 }

@@ -6,7 +6,8 @@ pub(crate) mod attempts;
 pub(crate) mod caching;
 pub(crate) mod calling;
 pub(crate) mod conversation;
-pub(crate) mod defined;
+pub(crate) mod ending;
+pub(crate) mod error_lines;
 pub(crate) mod file_parts;
 pub(crate) mod handshake_view;
 pub(crate) mod including;
@@ -33,9 +34,11 @@ pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod undecided;
 pub(crate) mod user_id;
+pub(crate) mod variable_inputs;
 pub(crate) mod view;
 pub(crate) mod waiting;
 
+use crate::downstream::body::RequestBody;
 use crate::downstream::request::Request;
 use crate::downstream::{Asker, Downstream};
 use crate::exchange::admission::Admission;
@@ -115,14 +118,11 @@ impl Exchange {
         request: Box<Request>,
         beginning: &Beginning,
     ) -> Self {
-        if let Asker::Client(connection) = &mut asker {
-            connection.client.requests = connection.client.requests.saturating_add(1);
-        }
+        asker.count_request();
         let head = &request.head;
         let intake = match beginning {
-            Beginning::Head if matches!(asker, Asker::Stream(_)) => Intake::of_stream(head.framing),
-            Beginning::Head => Intake::new(head.framing),
-            Beginning::Refused(_) => Intake::new(BodyFraming::None),
+            Beginning::Head => Intake::new(asker.request_body(head.framing)),
+            Beginning::Refused(_) => Intake::new(RequestBody::new(BodyFraming::None)),
             Beginning::Subrequest(inherited) => Intake::of_body(inherited.errand.body.clone()),
         };
         let keepalive = matches!(beginning, Beginning::Head) && head.keepalive;

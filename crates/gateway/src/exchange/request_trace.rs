@@ -98,7 +98,7 @@ impl Exchange {
         }
         if whole {
             line.item("total", self.thread.reactor.now_us().since(self.began_at) / 1000);
-            line.item("status", self.response.status);
+            line.item("status", self.response.status());
             line.item("received", self.intake.body.received);
             line.item("sent", self.down.bytes_sent());
             line.item("close", self.down.ending.reason().map_or("-", |reason| reason.label()));

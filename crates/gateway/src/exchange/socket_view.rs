@@ -1,8 +1,16 @@
-//! Variables about the client's socket.
+//! Variables and other facts about the client's socket.
 
 use crate::base::values::{bytes, number, write_ip};
+use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use std::os::unix::ffi::OsStrExt as _;
+
+impl Exchange {
+    /// `$server_port`; `None` on a Unix socket.
+    pub(crate) fn server_port(&self) -> Option<u16> {
+        self.down.local_address().map(|address| address.port())
+    }
+}
 
 impl ExchangeView<'_> {
     /// `$server_addr`

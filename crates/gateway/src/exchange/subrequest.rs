@@ -178,7 +178,7 @@ impl Exchange {
         self.routing.target.server = server;
         self.routing.slots = slots;
         self.routing.method = errand.method;
-        self.response.outer_charset = errand.charset;
+        self.response.become_part(errand.charset);
         self.response.inclusion = errand.inclusion;
         self.admission = admission;
         self.set_request_id(request_id);
@@ -210,7 +210,7 @@ impl Exchange {
     /// The result for the exchange that started this one.
     pub(crate) fn ended(&mut self) -> Ended {
         let mut challenges = Fields::default();
-        if self.response.status == 401
+        if self.response.status() == 401
             && let Some(answer) = self.answer()
         {
             for field in answer.head.fields.iter().filter(|field| field.id == FieldId::WwwAuthenticate) {
@@ -219,7 +219,12 @@ impl Exchange {
         }
         self.upstream.report_attempts();
         let had_content = self.response.filters.had_content();
-        Ended { status: self.response.status, challenges, had_content, slots: std::mem::take(&mut self.routing.slots) }
+        Ended {
+            status: self.response.status(),
+            challenges,
+            had_content,
+            slots: std::mem::take(&mut self.routing.slots),
+        }
     }
 
     /// The `slice` plan, if the location's content is requested in slices.
@@ -236,7 +241,7 @@ impl Exchange {
 
     /// `$slice_range`
     pub(crate) fn slice_range(&self) -> Option<Slice> {
-        let own = || self.is_sliced().filter(|_| self.response.status == 0);
+        let own = || self.is_sliced().filter(|_| self.response.status() == 0);
         self.routing.slice.or_else(|| own().map(|plan| self.first_slice(plan)))
     }
 

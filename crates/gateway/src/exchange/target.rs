@@ -4,10 +4,14 @@ use crate::base::close::CloseReason;
 use crate::downstream::request::Request;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
+use crate::plan::listener::ListenerPlan;
 use crate::plan::location::LocationId;
+use crate::registry::tls_choice::server_named;
 use http1::TargetForm;
+use rules::captures::Captures;
 use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;
+use tls::SessionFacts;
 
 /// The present target of the request.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +58,21 @@ impl Exchange {
                 Err(Reply::error(400))
             }
         }
+    }
+
+    /// Without a name in the request the server is that of the handshake.
+    pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
+        let generation = Rc::clone(&self.generation);
+        let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
+        self.routing.target.server = self.server_of_handshake(listener);
+        Ok(())
+    }
+
+    /// The server for a request that names none: that of the handshake.
+    pub(crate) fn server_of_handshake(&self, listener: &ListenerPlan) -> u32 {
+        let named =
+            |session: &dyn SessionFacts| server_named(listener, session.server_name()?, &mut Captures::default());
+        self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
     }
 
     /// The path of a request refused for another reason, for its error page: a bad path is not reported again.

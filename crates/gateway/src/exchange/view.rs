@@ -5,7 +5,6 @@ use crate::base::values::{
     bytes, close_side, number, optional, remote_addr, remote_port, seconds, seconds_of_us, time, time_of_us,
     write_binary_ip,
 };
-use crate::downstream::h2::H2;
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
@@ -99,7 +98,7 @@ impl View for ExchangeView<'_> {
             ),
             Variable::RequestLength => {
                 let body = &exchange.intake.body;
-                let head = exchange.down.stream().map_or(exchange.request.bytes.len() as u64, H2::head_bytes);
+                let head = exchange.down.head_bytes(exchange.request.bytes.len());
                 number(head + body.received + body.framing_bytes, out)
             }
             // As in nginx, a chunked body has a length once it has been read.
@@ -165,7 +164,7 @@ impl ExchangeView<'_> {
             Variable::GzipRatio => packed_ratio(exchange, Coding::Gzip, out),
             Variable::BrotliRatio => packed_ratio(exchange, Coding::Brotli, out),
             Variable::ZstdRatio => packed_ratio(exchange, Coding::Zstd, out),
-            Variable::LimitRate => number(exchange.response.limit_rate.unwrap_or(0), out),
+            Variable::LimitRate => number(exchange.response.limit_rate().unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => ended_by(exchange, out),

@@ -505,7 +505,7 @@ impl<'p> Recording<'p> {
             let body = if file.is_some() { None } else { text(&response.take_body()) };
             return ExplainedEnd::Answer(LocalAnswer { status: sent.head.status, headers, file, body });
         }
-        match exchange.response.status {
+        match exchange.response.status() {
             _ if ended == Run::TooLong => {
                 ExplainedEnd::Unknown { reason: "a file or a password took too long".to_owned() }
             }

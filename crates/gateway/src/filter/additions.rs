@@ -2,21 +2,62 @@
 //! limit for content that is sent ahead, until the subrequest before it has ended.
 
 use crate::downstream::internal::Subrequest;
-use crate::downstream::reply_head::{Mark, ReplyHead};
+use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Piece, Stage};
+use crate::filter::steps::{BodyFilter, Compress, FilterHost};
 use crate::plan::filters::AdditionPlan;
 use http1::FieldId;
 use rules::gzip::weak_tag;
 use std::io;
 
-/// Whether something is added to a response with this head. Upstream fields point into `answer`.
-pub(crate) fn adds(plan: &AdditionPlan, head: &ReplyHead, answer: &[u8]) -> bool {
-    let media = head.fields.value(FieldId::ContentType, answer).unwrap_or_default();
-    head.status == 200 && plan.types.covers(media)
+/// The additions to a response with this head, if it gets any.
+fn added<'a>(host: &'a dyn FilterHost, head: HeadView<'_>) -> Option<&'a AdditionPlan> {
+    let plan = host.location().additions.as_deref().filter(|_| !host.is_subrequest())?;
+    let media = head.value(FieldId::ContentType).unwrap_or_default();
+    (head.head.status == 200 && plan.types.covers(media)).then_some(plan)
+}
+
+/// Whether something is added to a response with this head.
+pub(crate) fn adds(host: &dyn FilterHost, head: HeadView<'_>) -> bool {
+    added(host, head).is_some()
+}
+
+/// `add_before_body` and `add_after_body`: the head gets room for a longer body.
+pub(super) struct RoomStep;
+
+impl BodyFilter for RoomStep {
+    /// As in nginx, parts of what others made may be asked for. Those of a file may not: it asks [`adds`].
+    fn would_change(&self, _: &dyn FilterHost, _: HeadView<'_>) -> bool {
+        false
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, _: Compress) -> Option<Box<dyn Stage>> {
+        if adds(host, head.with(host.upstream_bytes())) {
+            edit_head(head, host.upstream_bytes());
+        }
+        None
+    }
+}
+
+/// The same: starts the subrequests for what is added.
+pub(super) struct AdditionStep;
+
+impl BodyFilter for AdditionStep {
+    fn would_change(&self, _: &dyn FilterHost, _: HeadView<'_>) -> bool {
+        false
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, _: Compress) -> Option<Box<dyn Stage>> {
+        let plan = added(host, head.with(host.upstream_bytes())).filter(|_| host.sends_body(head))?;
+        let charset = host.charset_of_parts(head);
+        let [before, after] =
+            [&plan.before, &plan.after].map(|uri| Some(host.start_body(uri.as_deref()?.to_vec(), charset.clone())));
+        Some(Box::new(Additions::new(before, after)))
+    }
 }
 
 /// Removes fields from a head that are wrong for the extended body.
-pub(crate) fn edit_head(head: &mut ReplyHead, answer: &[u8]) {
+fn edit_head(head: &mut ReplyHead, answer: &[u8]) {
     let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
     for id in [FieldId::ContentLength, FieldId::AcceptRanges, FieldId::ETag, FieldId::TransferEncoding] {
         head.fields.remove(id);
@@ -40,7 +81,7 @@ pub(crate) struct Additions {
 }
 
 impl Additions {
-    pub(crate) fn new(before: Option<Subrequest>, after: Option<Subrequest>) -> Self {
+    fn new(before: Option<Subrequest>, after: Option<Subrequest>) -> Self {
         Self { before, after, held: Vec::new(), is_body_over: false }
     }
 }

@@ -4,6 +4,7 @@
 use crate::downstream::internal::Subrequest;
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Piece, Stage};
+use crate::filter::steps::{BodyFilter, Compress, FilterHost};
 use crate::plan::filters::SsiPlan;
 use http1::FieldId;
 use rules::gzip::weak_tag;
@@ -21,13 +22,32 @@ const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// memory.
 const RUNNING_MAX: usize = 32;
 
+/// `ssi`
+pub(super) struct PageStep;
+
+impl BodyFilter for PageStep {
+    fn would_change(&self, host: &dyn FilterHost, head: HeadView<'_>) -> bool {
+        host.location().ssi.as_deref().is_some_and(|plan| wants(plan, head))
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, _: Compress) -> Option<Box<dyn Stage>> {
+        let plan = host.location().ssi.as_deref().filter(|_| host.shows_body())?;
+        if !wants(plan, head.with(host.upstream_bytes())) {
+            return None;
+        }
+        let settings = plan.page;
+        edit_head(plan, head, host.upstream_bytes(), host.is_subrequest());
+        host.sends_body(head).then(|| host.begin_page(settings, head))
+    }
+}
+
 /// Whether a response with this head is such a page.
-pub(crate) fn wants(plan: &SsiPlan, head: HeadView<'_>) -> bool {
+fn wants(plan: &SsiPlan, head: HeadView<'_>) -> bool {
     head.head.length != Some(0) && plan.types.covers(head.value(FieldId::ContentType).unwrap_or_default())
 }
 
 /// Removes fields from a head that are wrong for the page made of it.
-pub(crate) fn edit_head(plan: &SsiPlan, head: &mut ReplyHead, answer: &[u8], is_subrequest: bool) {
+fn edit_head(plan: &SsiPlan, head: &mut ReplyHead, answer: &[u8], is_subrequest: bool) {
     head.length = None;
     head.fields.move_mark_last(Mark::Length);
     for id in [FieldId::ContentLength, FieldId::TransferEncoding] {

@@ -1,6 +1,7 @@
 //! The steps of a body between content and the client's side: cut out a range, run the stages, compress, limit the
 //! rate. In this order; each step exists only if the response needs it.
 
+use crate::base::buffer::Flushed;
 use crate::downstream::Downstream;
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::filter::compress::Packer;
@@ -208,7 +209,7 @@ impl Chain {
         offset: &mut u64,
         count: usize,
     ) -> io::Result<usize> {
-        if !self.flush(down)? {
+        if self.flush(down)? == Flushed::Waiting {
             return Ok(0);
         }
         let Some(room) = self.room(down) else { return Ok(0) };
@@ -231,16 +232,16 @@ impl Chain {
         if packed.is_empty() { Ok(()) } else { self.give(down, None, &packed, false) }
     }
 
-    /// Sends waiting bytes, as far as the pace allows; `true` when none waits any more.
-    pub(crate) fn flush(&mut self, down: &mut Downstream) -> io::Result<bool> {
+    /// Sends waiting bytes, as far as the pace allows.
+    pub(crate) fn flush(&mut self, down: &mut Downstream) -> io::Result<Flushed> {
         loop {
-            let is_flushed = self.flush_waiting(down)?;
-            if !is_flushed || self.stages.is_empty() {
-                return Ok(is_flushed);
+            let flushed = self.flush_waiting(down)?;
+            if flushed == Flushed::Waiting || self.stages.is_empty() {
+                return Ok(flushed);
             }
             self.run_stages(down)?;
             if down.waiting_bytes() == 0 {
-                return Ok(!self.awaits_subrequest());
+                return Ok(Flushed::all_if(!self.awaits_subrequest()));
             }
         }
     }
@@ -261,11 +262,11 @@ impl Chain {
         self.stages.iter().any(|stage| stage.is_waiting())
     }
 
-    fn flush_waiting(&mut self, down: &mut Downstream) -> io::Result<bool> {
+    fn flush_waiting(&mut self, down: &mut Downstream) -> io::Result<Flushed> {
         if self.rate.is_none() || down.waiting_bytes() == 0 {
             return down.flush(usize::MAX);
         }
-        let Some(room) = self.room(down) else { return Ok(false) };
+        let Some(room) = self.room(down) else { return Ok(Flushed::Waiting) };
         let before = down.bytes_sent();
         let flushed = down.flush(room)?;
         self.note_pace(before, down);

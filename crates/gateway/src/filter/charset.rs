@@ -1,7 +1,9 @@
 //! `charset`: decides which responses are converted to another character set, and edits their heads.
 
+use crate::base::logs::error::quoted;
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Edit, Stage, Taken, Transform};
+use crate::filter::steps::{BodyFilter, Compress, FilterHost};
 use crate::plan::filters::CharsetPlan;
 use http1::FieldId;
 use rules::charset::{Charsets, MediaType, Recoder, Recoding};
@@ -9,21 +11,21 @@ use rules::template::Template;
 use std::io;
 
 /// The inputs of the decision besides the head.
-pub(crate) struct CharsetFacts<'a> {
+struct CharsetFacts<'a> {
     /// The location's settings; `None` if `charset` and `source_charset` are off.
-    pub(crate) plan: Option<&'a CharsetPlan>,
-    pub(crate) charsets: &'a Charsets,
+    plan: Option<&'a CharsetPlan>,
+    charsets: &'a Charsets,
     /// `X-Accel-Charset`
-    pub(crate) said: Option<&'a [u8]>,
+    said: Option<&'a [u8]>,
     /// The character set of the response that this one becomes a part of; empty if that names none. `None`: it is no
     /// part.
-    pub(crate) outer: Option<&'a [u8]>,
+    outer: Option<&'a [u8]>,
     /// Evaluates a template.
-    pub(crate) value: &'a dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
+    value: &'a dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
 }
 
 /// The decision about a response.
-pub(crate) enum CharsetStep {
+enum CharsetStep {
     /// Leave it unchanged.
     Leave,
     /// Name this character set in the head; empty for none.
@@ -38,7 +40,7 @@ pub(crate) enum CharsetStep {
 
 impl CharsetFacts<'_> {
     /// Decides about a response with this head.
-    pub(crate) fn step(&self, head: HeadView<'_>) -> CharsetStep {
+    fn step(&self, head: HeadView<'_>) -> CharsetStep {
         let Some(value) = head.value(FieldId::ContentType).filter(|value| !value.is_empty()) else {
             return CharsetStep::Leave;
         };
@@ -98,8 +100,80 @@ impl CharsetFacts<'_> {
     }
 }
 
+/// Evaluates templates while a head is made.
+type Evaluate<'a> = dyn Fn(&Template, HeadView<'_>) -> Vec<u8> + 'a;
+
+/// The inputs of the decision about a response of this exchange; `None` if there is nothing to decide.
+fn facts<'a>(host: &'a dyn FilterHost, head: &ReplyHead, value: &'a Evaluate<'a>) -> Option<CharsetFacts<'a>> {
+    let plan = host.location().charset.as_deref();
+    let (said, outer) = (host.said_charset(), host.outer_charset());
+    let is_due = (plan.is_some() || said.is_some() || outer.is_some()) && head.fields.has(FieldId::ContentType);
+    // A subrequest for a status alone is no part of a response.
+    let is_part = outer.is_some() || !host.is_subrequest();
+    (is_due && is_part).then(|| CharsetFacts { plan, charsets: host.charsets(), said, outer, value })
+}
+
+/// A media type of ours, with the character set for clients.
+pub(crate) fn media_for_clients(host: &dyn FilterHost, media: &[u8]) -> Vec<u8> {
+    let mut head = ReplyHead::of(200);
+    head.fields.push(FieldId::ContentType, media);
+    let value = |template: &Template, head: HeadView<'_>| host.value(template, head);
+    let step = facts(host, &head, &value).map(|facts| facts.step(head.with(b"")));
+    if let Some(CharsetStep::Name(charset) | CharsetStep::Recode(charset, _)) = step {
+        name(&mut head, b"", &host.as_line(charset, "charset"));
+    }
+    head.fields.value(FieldId::ContentType, b"").unwrap_or_default().to_vec()
+}
+
+/// `charset`
+pub(super) struct RecodeStep;
+
+impl BodyFilter for RecodeStep {
+    fn would_change(&self, host: &dyn FilterHost, head: HeadView<'_>) -> bool {
+        let value = |template: &Template, head: HeadView<'_>| host.value(template, head);
+        facts(host, head.head, &value).is_some_and(|facts| {
+            // The type of a multipart response does not tell the type of its parts: they would not be converted.
+            let client = host.gzip_client();
+            let range = client.request.value(FieldId::Range, client.bytes);
+            would_change(&facts, head, range.is_some_and(|range| range.contains(&b',')))
+        })
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, _: Compress) -> Option<Box<dyn Stage>> {
+        let host = &*host;
+        let value = |template: &Template, head: HeadView<'_>| host.value(template, head);
+        let step = facts(host, head, &value)?.step(head.with(host.upstream_bytes()));
+        let rename = |head: &mut ReplyHead, charset: Vec<u8>| {
+            let charset = host.as_line(charset, "charset");
+            if !host.is_subrequest() {
+                name(head, host.upstream_bytes(), &charset);
+            }
+        };
+        match step {
+            CharsetStep::Leave => None,
+            CharsetStep::Name(charset) => {
+                rename(head, charset);
+                None
+            }
+            CharsetStep::Recode(charset, recoding) => {
+                rename(head, charset);
+                Some(begin(head, recoding))
+            }
+            CharsetStep::NoMap(from, to) => {
+                let (from, to) = (quoted(&from), quoted(&to));
+                host.report(&format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\""));
+                None
+            }
+            CharsetStep::Unknown(charset) => {
+                host.report(&format!("unknown charset \"{}\" to override", quoted(&charset)));
+                None
+            }
+        }
+    }
+}
+
 /// Whether a response with this head would change its length or, with `any`, its bytes at all.
-pub(crate) fn would_change(facts: &CharsetFacts<'_>, head: HeadView<'_>, any: bool) -> bool {
+fn would_change(facts: &CharsetFacts<'_>, head: HeadView<'_>, any: bool) -> bool {
     matches!(facts.step(head), CharsetStep::Recode(_, recoding) if any || !recoding.keeps_length())
 }
 
@@ -109,7 +183,7 @@ pub(crate) fn named(head: HeadView<'_>) -> &[u8] {
 }
 
 /// Writes a character set into a head; an empty name removes it.
-pub(crate) fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
+fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
     let Some(value) = head.fields.value(FieldId::ContentType, answer) else { return };
     let media = MediaType::parse(value).media;
     let value = if charset.is_empty() { media.to_vec() } else { [media, b"; charset=", charset].concat() };
@@ -117,7 +191,7 @@ pub(crate) fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
 }
 
 /// The stage for a body; also edits the head, except for the name.
-pub(crate) fn begin(head: &mut ReplyHead, recoding: Recoding) -> Box<dyn Stage> {
+fn begin(head: &mut ReplyHead, recoding: Recoding) -> Box<dyn Stage> {
     if !recoding.keeps_length() {
         head.fields.remove(FieldId::ContentLength);
         head.fields.remove(FieldId::TransferEncoding);

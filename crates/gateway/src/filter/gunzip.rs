@@ -4,6 +4,7 @@
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::gzip::GzipClient;
 use crate::filter::stage::{Edit, Stage, Taken, Transform};
+use crate::filter::steps::{BodyFilter, Compress, FilterHost};
 use crate::plan::filters::GzipPlan;
 use flate2::write::MultiGzDecoder;
 use http1::FieldId;
@@ -20,12 +21,26 @@ pub(crate) fn is_packed(plan: &GzipPlan, head: HeadView<'_>) -> bool {
 }
 
 /// Whether it is unpacked for this client.
-pub(crate) fn would_unpack(plan: &GzipPlan, head: HeadView<'_>, client: &GzipClient<'_>) -> bool {
+fn would_unpack(plan: &GzipPlan, head: HeadView<'_>, client: &GzipClient<'_>) -> bool {
     is_packed(plan, head) && !client.takes_gzip(plan, head)
 }
 
+/// `gunzip`
+pub(super) struct UnpackStep;
+
+impl BodyFilter for UnpackStep {
+    fn would_change(&self, host: &dyn FilterHost, head: HeadView<'_>) -> bool {
+        host.location().gzip.as_deref().is_some_and(|plan| would_unpack(plan, head, &host.gzip_client()))
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, compress: Compress) -> Option<Box<dyn Stage>> {
+        let is_due = compress != Compress::No && self.would_change(host, head.with(host.upstream_bytes()));
+        is_due.then(|| begin(head, host.upstream_bytes()))
+    }
+}
+
 /// Turns a head into that of an unpacked response, and returns the unpacker.
-pub(crate) fn begin(head: &mut ReplyHead, answer: &[u8]) -> Box<dyn Stage> {
+fn begin(head: &mut ReplyHead, answer: &[u8]) -> Box<dyn Stage> {
     let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
     for id in [
         FieldId::ContentEncoding,

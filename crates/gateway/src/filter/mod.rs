@@ -1,6 +1,6 @@
 //! Filters: steps between a response's content and the client's side. Head steps edit a [`ReplyHead`]; a [`Chain`]
-//! holds the body steps and their state. They do not know exchanges: the caller (`content::filtered`, which defines the
-//! order of the head steps) passes what they look at.
+//! holds the body steps and their state. [`steps`] is the table of those that change bodies; `content::filtered` has the
+//! order of the rest. They do not know exchanges: the caller passes what they look at.
 //!
 //! [`ReplyHead`]: crate::downstream::reply_head::ReplyHead
 //! [`Chain`]: chain::Chain

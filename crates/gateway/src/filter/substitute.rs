@@ -2,6 +2,7 @@
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Edit, Stage, Taken, Transform};
+use crate::filter::steps::{BodyFilter, Compress, FilterHost};
 use crate::plan::filters::{SoughtTexts, SubstitutePlan};
 use http1::FieldId;
 use rules::gzip::weak_tag;
@@ -10,13 +11,27 @@ use rules::template::Template;
 use std::io;
 use std::sync::Arc;
 
+/// `sub_filter`
+pub(super) struct SubstituteStep;
+
+impl BodyFilter for SubstituteStep {
+    fn would_change(&self, host: &dyn FilterHost, head: HeadView<'_>) -> bool {
+        host.location().substitute.as_deref().is_some_and(|plan| wants(plan, head))
+    }
+
+    fn begin(&self, host: &mut dyn FilterHost, head: &mut ReplyHead, _: Compress) -> Option<Box<dyn Stage>> {
+        let plan = host.location().substitute.as_deref()?;
+        begin(plan, head, host.upstream_bytes(), &|template, head| host.value(template, head))
+    }
+}
+
 /// Whether texts are replaced in a response with this head.
-pub(super) fn wants(plan: &SubstitutePlan, head: HeadView<'_>) -> bool {
+fn wants(plan: &SubstitutePlan, head: HeadView<'_>) -> bool {
     head.head.length != Some(0) && plan.types.covers(head.value(FieldId::ContentType).unwrap_or_default())
 }
 
 /// Turns a head into that of a response with replaced texts, and returns the stage. `value` evaluates a template.
-pub(super) fn begin(
+fn begin(
     plan: &SubstitutePlan,
     head: &mut ReplyHead,
     answer: &[u8],

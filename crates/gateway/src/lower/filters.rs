@@ -1,9 +1,7 @@
 //! Lowers the filters of response bodies.
 
 use crate::lower::Lowering;
-use crate::plan::filters::{
-    AdditionPlan, Coding, CodingPlan, FilterPlan, GzipPlan, SoughtTexts, SsiPlan, SubstitutePlan,
-};
+use crate::plan::filters::{AdditionPlan, Coding, CodingPlan, GzipPlan, SoughtTexts, SsiPlan, SubstitutePlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     BrotliSettings, FilterSettings, GzipSettings, LocationSettings, ReadyMade, ResponseSettings, ZstdSettings,
@@ -13,11 +11,6 @@ use rules::substitute::Searcher;
 use std::sync::Arc;
 
 impl Lowering<'_> {
-    /// The filters of a location, in their order.
-    pub(super) fn filter_plans(&mut self, settings: &FilterSettings) -> Box<[FilterPlan]> {
-        self.substitute_plan(settings).map(FilterPlan::Substitute).into_iter().collect()
-    }
-
     /// `ssi`. A page may name any variable.
     pub(super) fn ssi_plan(&mut self, settings: &FilterSettings) -> Option<Box<SsiPlan>> {
         if !settings.ssi {
@@ -34,7 +27,8 @@ impl Lowering<'_> {
         }))
     }
 
-    fn substitute_plan(&mut self, settings: &FilterSettings) -> Option<SubstitutePlan> {
+    /// `sub_filter`
+    pub(super) fn substitute_plan(&mut self, settings: &FilterSettings) -> Option<Box<SubstitutePlan>> {
         if settings.substitutions.is_empty() {
             return None;
         }
@@ -44,13 +38,13 @@ impl Lowering<'_> {
             Some(searcher) => SoughtTexts::Fixed(Arc::new(searcher)),
             None => SoughtTexts::Templates(written.iter().map(|one| self.template(&one.text)).collect()),
         };
-        Some(SubstitutePlan {
+        Some(Box::new(SubstitutePlan {
             types: settings.sub_types.clone(),
             texts,
             replacements: written.iter().map(|one| self.template(&one.replacement)).collect(),
             once: settings.sub_once,
             keeps_last_modified: settings.sub_last_modified,
-        })
+        }))
     }
 }
 

@@ -85,7 +85,8 @@ const READABLE: &str = "check the path, which counts from the folder of the main
 const WHOLE: &str =
     "download the file again: a database of MaxMind's format, version 2, ends in .mmdb and is not packed";
 
-/// Reads a database, and the state of its file.
+/// Reads a database, and the state of its file. Not by `LowerOptions::read`: the master keeps what that reads and passes it
+/// to the child, and a database may have a gigabyte.
 pub(crate) fn read_database(path: &Path) -> io::Result<(Vec<u8>, FileStamp)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

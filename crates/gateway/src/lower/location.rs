@@ -89,7 +89,7 @@ impl Lowering<'_> {
             (self.script_plan(&settings.fastcgi_words), self.more_headers_plan(&settings.more_headers));
         let (user_id, gzip) = (self.user_id_plan(&settings.user_id), self.gzip_plan(settings));
         let charset = self.charset_plan(&settings.charset);
-        let (filters, ssi) = (self.filter_plans(&settings.filters), self.ssi_plan(&settings.filters));
+        let (substitute, ssi) = (self.substitute_plan(&settings.filters), self.ssi_plan(&settings.filters));
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let (real_ip, limits) = (self.real_ip_plan(&settings.realip), self.limit_plan(&settings.limit));
         let rate = self.rate_plan(&settings.client);
@@ -120,7 +120,7 @@ impl Lowering<'_> {
             charset,
             more_headers,
             user_id,
-            filters,
+            substitute,
             additions: addition_plan(&settings.response),
             ssi,
             subrequest_bytes_max: settings.filters.subrequest_bytes,

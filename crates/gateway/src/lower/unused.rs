@@ -55,7 +55,7 @@ impl Lowering<'_> {
         }
         self.access_plan(settings);
         self.link_plan(&settings.access.link);
-        self.filter_plans(&settings.filters);
+        self.substitute_plan(&settings.filters);
         self.charset_templates(&settings.charset);
         self.more_headers_plan(&settings.more_headers);
         self.rate_plan(&settings.client);

@@ -135,9 +135,7 @@ impl Exchange {
 
     /// A check passed: challenges of other checks are dropped.
     fn admit(&mut self) -> Option<Reply> {
-        if let Some(carried) = &mut self.response.carried {
-            carried.remove(FieldId::WwwAuthenticate);
-        }
+        self.response.drop_carried(FieldId::WwwAuthenticate);
         None
     }
 
@@ -181,7 +179,7 @@ impl Exchange {
         match verdict {
             AccessVerdict::Deny(401) => {
                 for (name, value) in ended.challenges.iter(b"") {
-                    self.response.carried.get_or_insert_default().push_named(name, value);
+                    self.response.carry(name, value);
                 }
             }
             AccessVerdict::Failed(_) => self.error_log(&format!("auth request unexpected status: {}", ended.status)),

@@ -134,7 +134,7 @@ impl Exchange {
         let error: &[u8] = if is_invalid { b",error=\"invalid_token\"" } else { b"" };
         let challenge = [b"Bearer realm=\"", &*self.evaluated(&plan.realm), b"\"", error].concat();
         let challenge = self.one_line(challenge, || "\"auth_jwt\"".to_owned());
-        self.response.carried.get_or_insert_default().push(FieldId::WwwAuthenticate, &challenge);
+        self.response.carry(FieldId::WwwAuthenticate.name().as_bytes(), &challenge);
         AccessVerdict::Deny(401)
     }
 

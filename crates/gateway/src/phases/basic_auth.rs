@@ -62,7 +62,7 @@ impl Exchange {
     fn ask_for_password(&mut self, realm: &[u8]) -> AccessVerdict {
         let challenge = [b"Basic realm=\"", realm, b"\""].concat();
         let challenge = self.one_line(challenge, || "\"auth_basic\"".to_owned());
-        self.response.carried.get_or_insert_default().push(FieldId::WwwAuthenticate, &challenge);
+        self.response.carry(FieldId::WwwAuthenticate.name().as_bytes(), &challenge);
         AccessVerdict::Deny(401)
     }
 

@@ -1,24 +1,19 @@
 //! The phases of an exchange in their order: route, rewrite, limits, access, content, respond, settle. A future exists
-//! only from a complete head to settle; it returns what happens to the connection.
+//! only from a complete head to settle; it returns its end, by which the worker decides about the connection.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
-use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::linger::LingerPlan;
+use crate::downstream::Left;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::trace::{Event, Tracer, Untraced};
-use crate::exchange::waiting::ClientLeft;
 use crate::exchange::{Begin, Beginning, Exchange, Refusal};
+use crate::phases::settle::Concluded;
 use crate::plan::location::{Content, LocationPlan};
-use crate::registry::generation::BoundProxy;
 use crate::thread::executor::{self, Desk};
-use crate::tunnel::Tunnel;
-use reactor::TaskId;
 use rules::reply::STATUS_HEAD_TOO_LARGE;
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::time::Duration;
 
 pub(crate) mod access;
 pub(crate) mod acme;
@@ -37,20 +32,11 @@ pub(crate) mod settle;
 pub(crate) mod spans;
 pub(crate) mod try_files;
 
-/// What happens to the connection.
-pub(crate) enum Next {
-    /// It waits for the next request, at most for this long.
-    KeepAlive(Box<Connection>, Duration),
-    /// It is one side of a tunnel from now on.
-    Tunnel(Box<Tunnel>),
-    /// It is closed for writing, and input is read and dropped for a while.
-    Linger { connection: Box<Connection>, reason: CloseReason, plan: LingerPlan },
-    /// It was closed already.
-    Gone(TaskId, CloseReason),
-    /// It is closed.
-    Close(Box<Connection>, CloseReason),
-    /// There is no connection to decide about: a stream or a subrequest has ended, and its task.
-    Nothing,
+/// The end of an exchange: the worker decides by it what happens to the client's side.
+pub(crate) struct Next {
+    pub(crate) concluded: Concluded,
+    /// What is left of the client's side. Only the worker looks into it.
+    pub(crate) left: Left,
 }
 
 /// Runs exchanges one after the other, as they are put on the desk. This is a loop and not a function per exchange, so
@@ -68,7 +54,7 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
                     redirect.map_or(Step::Resume, |redirect| exchange.redirect(redirect, Untraced))
                 }
             };
-            let settled = match exchange.serve(step, Untraced).await {
+            let concluded = match exchange.serve(step, Untraced).await {
                 Served::Responded => {
                     let sent = exchange.settle().await;
                     exchange.conclude(sent)
@@ -78,7 +64,7 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
             let Exchange { thread, spares, request, mut upstream, down, .. } = exchange;
             spares.recycle(request, &thread.memory);
             spares.recycle_answer(upstream.take_answer(), &thread.memory);
-            desk.put_result(settled.next(down.into_left(), thread.reactor.now()));
+            desk.put_result(Next { concluded, left: down.into_left() });
         }
         executor::suspend().await;
     }
@@ -113,7 +99,7 @@ impl Exchange {
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
                     let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
-                    self.response.error_pages_done = true;
+                    self.response.end_error_pages();
                     Step::Reply(Reply::error(500))
                 }
                 Step::Redirect(redirect) => {
@@ -144,13 +130,13 @@ impl Exchange {
     /// Refuses a page, which a client that wants a tunnel would take for one.
     fn no_tunnel_here(&mut self) -> Reply {
         self.client_log("client sent CONNECT for a WebSocket where the location has no upstream to lead it to");
-        self.response.error_pages_done = true;
+        self.response.end_error_pages();
         Reply::error(405)
     }
 
     /// U13: the client has left.
     fn leave_unanswered(&mut self, status: u16) -> Served {
-        self.response.status = status;
+        self.response.set_status(status);
         self.down.ending.break_off(CloseReason::ClientAborted);
         Served::Responded
     }
@@ -199,8 +185,7 @@ impl Exchange {
         if let Some(refusal) = self.refuse_undecided() {
             return Step::Reply(refusal);
         }
-        let is_proxied = matches!(location.content, Content::Proxy(_) | Content::VariablePass(_) | Content::Return(_));
-        if self.down.wants_tunnel() && !is_proxied {
+        if self.down.wants_tunnel() && !location.content.answers_tunnels() {
             return Step::Reply(self.no_tunnel_here());
         }
         if let Some(plan) = self.is_sliced() {
@@ -209,19 +194,7 @@ impl Exchange {
                 return Box::pin(self.send_slices(plan)).await;
             }
         }
-        match &location.content {
-            Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy), trace).await,
-            Content::VariablePass(plan) => self.proxy_looked_up(plan, trace).await,
-            Content::Return(plan) => {
-                trace.note(self, Event::Returns);
-                self.return_step(plan)
-            }
-            Content::Files(plan) => self.files(plan).await,
-            Content::StubStatus => Step::Reply(self.stub_status()),
-            Content::EmptyGif => Step::Reply(self.empty_gif()),
-            Content::StatusPage => Step::Reply(self.status_page().await),
-            Content::Nothing => Step::Reply(Reply::error(404)),
-        }
+        self.begin_content(&generation, &location.content, trace).await
     }
 
     /// The checks of a location before its content. Returns the answer to a request that is not admitted.
@@ -242,18 +215,6 @@ impl Exchange {
         }
         let plan = location.access.as_ref().filter(|_| !self.is_subrequest())?;
         self.access(plan, trace).await
-    }
-
-    /// A `proxy_pass` without variables.
-    async fn proxy_fixed<T: Tracer>(&mut self, plan: &BoundProxy, trace: T) -> Step {
-        self.upstream.use_only_proxy();
-        if T::OFFLINE {
-            return self.proxy(plan, plan.group.members.hold(), trace).await;
-        }
-        match self.hold_members(plan).await {
-            Ok(held) => self.proxy(plan, held, trace).await,
-            Err(ClientLeft) => self.client_left(),
-        }
     }
 
     /// Answers and logs an invalid head. The settings are those of its server, if that was known before the fault,
@@ -278,7 +239,7 @@ impl Exchange {
             }
             Refusal::OutOfMemory => {
                 // The built-in page: another one could need an upstream, and memory for it.
-                self.response.error_pages_done = true;
+                self.response.end_error_pages();
                 (503, CloseReason::MemoryBudget)
             }
         };

@@ -11,11 +11,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 impl Exchange {
-    /// The client's address: of the connection, or as a trusted proxy reported it.
-    pub(crate) fn client(&self) -> &PeerAddress {
-        self.admission.real_client.as_deref().unwrap_or(self.down.peer())
-    }
-
     /// Determines the client by the settings of the chosen server.
     pub(crate) fn find_client_of_server(&mut self) {
         let generation = Rc::clone(&self.generation);

@@ -26,14 +26,14 @@ impl Exchange {
             self.down.ending.close(CloseReason::AfterError);
         }
         // An error of an error page is shown with its own status.
-        self.response.shown_status = None;
-        if self.response.error_pages_done || self.down.ending.is_gone() {
+        self.response.show_under(None);
+        if !self.response.allows_error_page() || self.down.ending.is_gone() {
             return None;
         }
         let generation = Rc::clone(&self.generation);
         let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
         let location = generation.location(id);
-        self.response.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
+        self.response.allow_error_pages(location.recursive_error_pages || location.error_pages.0.is_empty());
         let page = location.error_pages.find(reply.status)?;
         self.carry_reply(reply);
         let mut target = Vec::new();
@@ -41,16 +41,16 @@ impl Exchange {
         trace.note(self, Event::ErrorPage { status: reply.status, target: &page_target });
         Some(match page_target {
             PageTarget::Internal { uri, args } => {
-                self.response.shown_status = page.shown_status();
+                self.response.show_under(page.shown_status());
                 self.routing.fetch_by_get();
                 Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
             }
             PageTarget::Named(name) => {
-                self.response.shown_status = page.shown_status();
+                self.response.show_under(page.shown_status());
                 Step::Redirect(Redirect::Named(name.to_vec()))
             }
             PageTarget::Redirect { status, location } => {
-                self.response.error_pages_done = true;
+                self.response.end_error_pages();
                 Step::Reply(self.redirect_reply(status, location))
             }
         })

@@ -10,8 +10,6 @@ use crate::exchange::view::ExchangeView;
 use crate::plan::program::ProgramPlan;
 use crate::plan::symlinks::PathGuard;
 use conf::value::size::parse_size_text;
-use http1::FieldId;
-use http1::outgoing::is_field_value;
 use reactor::{FileKind, c_path, open_file_cached, status_guarded};
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
@@ -68,16 +66,6 @@ impl Exchange {
                 }
             }
         }
-    }
-
-    /// Redirects the client to a configured URL. A URL with a control character, which a variable may contain, is
-    /// refused.
-    pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
-        if !is_field_value(&url) {
-            self.error_log("a control character in the URL of a redirect; it is not sent");
-            return Reply::error(500);
-        }
-        Reply { fields: vec![(FieldId::Location, self.absolute_location(url))], ..Reply::error(status) }
     }
 
     /// `-f`, `-d`, `-e`, `-x`
@@ -195,7 +183,7 @@ impl<T: Tracer> Machine for Rewriting<'_, T> {
 
     fn set_rate(&mut self, size: &[u8]) {
         match parse_size_text(size) {
-            Some(rate) => self.exchange.response.limit_rate = Some(rate),
+            Some(rate) => self.exchange.response.limit_rate_to(rate),
             None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(size))),
         }
     }

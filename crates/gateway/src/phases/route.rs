@@ -66,13 +66,6 @@ impl Exchange {
         Step::Content
     }
 
-    pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
-        let generation = Rc::clone(&self.generation);
-        let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
-        self.routing.target.server = self.server_of_handshake(listener);
-        Ok(())
-    }
-
     pub(crate) fn choose_server<T: Tracer>(&mut self, trace: T) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;

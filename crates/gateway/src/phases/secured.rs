@@ -4,7 +4,6 @@
 
 use crate::exchange::reply::Reply;
 use crate::exchange::{Exchange, tls_view};
-use crate::plan::listener::ListenerPlan;
 use crate::plan::tls::{ClientDemands, VerifyPlan};
 use crate::registry::tls_choice::server_named;
 use rules::captures::Captures;
@@ -20,13 +19,6 @@ const NO_CERTIFICATE: u16 = 496;
 const PLAIN_HTTP: u16 = 497;
 
 impl Exchange {
-    /// The server for a request that names none: that of the handshake.
-    pub(crate) fn server_of_handshake(&self, listener: &ListenerPlan) -> u32 {
-        let named =
-            |session: &dyn SessionFacts| server_named(listener, session.server_name()?, &mut Captures::default());
-        self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
-    }
-
     /// Refuses a request over HTTP/2 for a server without HTTP/2: another connection negotiates again.
     pub(crate) fn check_protocol(&self) -> Result<(), Reply> {
         let listener = self.generation.listener(self.down.listener());

@@ -1,45 +1,34 @@
-//! The end of an exchange: sends the rest of the response, logs the request, and keeps, lingers on or closes the
-//! connection.
+//! The end of an exchange: sends the rest of the response, logs the request, and decides whether the connection is kept
+//! or closed.
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::Flushed;
 use crate::base::cells::class_of;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::access::LineName;
-use crate::base::logs::error::{Level, RequestLine, quoted};
+use crate::base::logs::error::quoted;
 use crate::base::stall_timeout::StallTimeout;
-use crate::downstream::Left;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::ending::{After, Settled};
-use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::LingerPlan;
-use crate::downstream::h2::tunnelled::Tunnelled;
 use crate::downstream::internal::Ended;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::exchange::step::Served;
+use crate::exchange::ending::DRAIN_BYTES_MAX;
 use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::view::{ExchangeView, separator};
 use crate::exchange::waiting::Wants;
-use crate::phases::Next;
 use crate::plan::location::LocationId;
 use crate::plan::logs::AccessLogPlan;
-use crate::tunnel::end::ClientEnd;
+use crate::tunnel::TunnelStart;
 use crate::tunnel::record::{TunnelAttempt, TunnelRecord, TunnelView};
-use crate::tunnel::{Tunnel, TunnelStart};
-use conf::value::words::KeepaliveDisable;
-use http1::{FieldId, Method};
-use reactor::{Interest, Millis, Woken};
+use reactor::{Interest, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an unread request body, with a length or in chunks, that are read and dropped to keep a connection: a round
-/// trip or two. For more, closing is cheaper for both sides.
-const DRAIN_BYTES_MAX: u64 = 64 * 1024;
-
-/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection
-/// for days.
+/// The longest time for reading and dropping the rest of a request body, as nginx's default for `lingering_time`: a byte
+/// now and then would hold the connection for days.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The result of an exchange when only its buffers and the client's side are left of it.
@@ -59,108 +48,7 @@ pub(crate) enum Concluded {
     Tunnel(Box<TunnelStart>),
 }
 
-impl Concluded {
-    /// Ends the remaining client's side, or hands it on.
-    pub(crate) fn next(self, left: Left, now: Millis) -> Next {
-        let (after, linger, timeout, kept_for, is_whole, ended) = match self {
-            Self::Tunnel(start) => return join(left, *start, now),
-            Self::Response { after, linger, timeout, kept_for, is_whole, ended } => {
-                (after, linger, timeout, kept_for, is_whole, ended)
-            }
-        };
-        let mut connection = match left {
-            Left::Connection(connection, _) => connection,
-            Left::Stream(mut stream) => {
-                stream.finish(after, linger);
-                return Next::Nothing;
-            }
-            Left::Internal(internal) => {
-                internal.finish(is_whole, ended.map(|ended| *ended).unwrap_or_default());
-                return Next::Nothing;
-            }
-        };
-        connection.begin_idling(now, kept_for);
-        match after {
-            After::Keep => Next::KeepAlive(connection, timeout),
-            After::Close(reason) => Next::Close(connection, reason),
-            After::Linger(reason) => Next::Linger { connection, reason, plan: linger },
-            After::Reset(reason) => {
-                let task = connection.task;
-                connection.stream.reset();
-                Next::Gone(task, reason)
-            }
-        }
-    }
-}
-
-/// Joins the two connections of a tunnel.
-fn join(left: Left, start: TunnelStart, now: Millis) -> Next {
-    let (client, task, unsent, pending) = match left {
-        Left::Connection(connection, unsent) => {
-            let Connection { stream, task, pending, .. } = *connection;
-            (ClientEnd::Socket(stream), task, unsent, pending)
-        }
-        Left::Stream(stream) => {
-            let task = stream.task();
-            (ClientEnd::Stream(Box::new(Tunnelled::new(stream))), task, Spill::default(), Vec::new())
-        }
-        Left::Internal(_) => return Next::Nothing,
-    };
-    let is_stream = client.is_stream();
-    match Tunnel::start(client, task, start, unsent, &pending, now) {
-        Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
-        Err(_) if is_stream => Next::Nothing,
-        Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
-    }
-}
-
 impl Exchange {
-    /// Decides, before a head is encoded, whether the connection continues after this response.
-    pub(crate) fn settle_keepalive(&mut self) {
-        let plan = self.client_plan();
-        let age = self.thread.reactor.now().since(self.down.accepted_at());
-        let keepalive_timeout = plan.keepalive_timeout;
-        let within_limits = !plan.keepalive_timeout.is_zero()
-            && self.down.requests() < plan.keepalive_requests
-            && u128::from(age) < plan.keepalive_time.as_millis();
-        let nodelay = plan.nodelay;
-        self.down.set_nodelay(nodelay);
-        if let Some(stream) = self.down.stream() {
-            // Other streams continue: a stream decides for the connection only if it is the last one.
-            return stream.settle_keepalive(keepalive_timeout, within_limits);
-        }
-        if self.down.ending.keeps() && self.thread.is_draining() {
-            self.down.ending.close(CloseReason::Shutdown);
-        }
-        if self.down.ending.keeps() && (!within_limits || self.is_browser_without_keepalive()) {
-            self.down.ending.close(CloseReason::KeepaliveLimit);
-        }
-        if self.down.ending.keeps() && self.thread.sheds_keepalive() {
-            self.down.ending.close(CloseReason::MemoryBudget);
-        }
-        if self.down.ending.keeps() && self.intake.body.is_longer_than(DRAIN_BYTES_MAX) {
-            self.down.ending.close(CloseReason::BodyUnread);
-        }
-    }
-
-    /// `keepalive_disable`: MSIE before 7 mishandles a connection after a POST, old Safari on macOS after any request.
-    fn is_browser_without_keepalive(&self) -> bool {
-        let disable = self.client_plan().keepalive_disable;
-        if disable.contains(KeepaliveDisable::NONE) {
-            return false;
-        }
-        let post = disable.contains(KeepaliveDisable::MSIE6) && self.down.method == Method::Post;
-        if !post && !disable.contains(KeepaliveDisable::SAFARI) {
-            return false;
-        }
-        let request = &self.request;
-        let Some(agent) = request.head.value(FieldId::UserAgent, &request.bytes) else { return false };
-        let has = |text: &[u8]| agent.windows(text.len()).any(|window| window == text);
-        let msie6 = || (4..=6).any(|version: u8| has(&[b"MSIE ", &[b'0' + version, b'.'][..]].concat()));
-        (post && msie6() && !has(b"Opera"))
-            || (disable.contains(KeepaliveDisable::SAFARI) && has(b"Safari/") && has(b"Mac OS X") && !has(b"Chrom"))
-    }
-
     /// Waits until the client has accepted the response, and logs. The error: why it did not.
     pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
         let sent = loop {
@@ -230,8 +118,8 @@ impl Exchange {
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
             match self.response.filters.flush(&mut self.down) {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
+                Ok(Flushed::All) => return Ok(()),
+                Ok(Flushed::Waiting) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
             let is_full = self.down.waiting_bytes() > 0;
@@ -277,16 +165,10 @@ impl Exchange {
         }
     }
 
-    /// `$request_completion`: the client's socket has accepted a whole response.
-    pub(crate) fn is_completed(&self) -> bool {
-        let cut = self.down.ending.is_gone() || self.down.ending.reason() == Some(CloseReason::Truncated);
-        self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
-    }
-
     /// Counts the response by its status, with the time that the whole exchange took. If the client left before there was a
     /// response, the status is 499.
     fn count_response(&self, microseconds: Option<u64>) {
-        let status = self.response.status;
+        let status = self.response.status();
         bump(&self.thread.counters().responses[class_of(status)], 1);
         self.generation.route_cells(self.settled_location()).count(self.thread.index, status, microseconds);
     }
@@ -366,64 +248,8 @@ impl Exchange {
         all.iter().enumerate().map(attempt).collect()
     }
 
-    /// Writes a line to the error log, with nginx's suffix.
-    pub(crate) fn error_log(&self, message: &str) {
-        self.log_at(Level::Error, message);
-    }
-
     /// Whether a log gets a line about this exchange. A condition that could not be decided logs the line.
     fn is_logged(&self, log: &AccessLogPlan, view: &ExchangeView<'_>) -> bool {
         log.wants(view) || self.routing.undecided.is_noted()
-    }
-
-    /// Logs an error of the client, which nginx logs as `info`: the operator cannot correct it, and scanners cause
-    /// many.
-    pub(crate) fn client_log(&self, message: &str) {
-        self.log_at(Level::Info, message);
-    }
-
-    /// Logs at another level. The most specific `error_log` gets the line.
-    pub(crate) fn log_at(&self, level: Level, message: &str) {
-        let request = &self.request;
-        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
-        let written = log.request_line(
-            self.thread.index,
-            level,
-            &RequestLine {
-                message,
-                serial: self.down.serial(),
-                client: Some(self.client()),
-                datagrams: false,
-                server: &self.generation.server(self.routing.target.server).name,
-                request: request.head.line.of(&request.bytes),
-                subrequest: self.is_subrequest().then(|| self.uri()),
-                upstream: self.upstream_url().as_deref(),
-                host: request.head.host.map(|host| host.raw.of(&request.bytes)),
-                referrer: request.head.value(FieldId::Referer, &request.bytes),
-            },
-        );
-        if written {
-            self.down.await_line();
-        }
-    }
-
-    /// The URL of the last attempt, as nginx writes it.
-    fn upstream_url(&self) -> Option<Vec<u8>> {
-        let peer = self.upstream.attempts.last_peer(&self.generation)?;
-        let target = self.request.upstream_head.target();
-        let separator: &[u8] = if peer.starts_with(b"unix:") && !target.is_empty() { b":" } else { b"" };
-        let scheme = self.upstream.attempts.last_scheme(&self.generation).as_str().as_bytes();
-        Some([scheme, b"://", peer, separator, target].concat())
-    }
-
-    /// The response cannot be completed: closing the connection tells the client.
-    pub(crate) fn truncate(&mut self) -> Served {
-        self.down.ending.break_off(CloseReason::Truncated);
-        // As much of a page as needs no further wait.
-        while self.assemble() && self.response.filters.flush(&mut self.down).is_ok() {}
-        if self.down.head_begun && self.response.filters.break_off(&mut self.down).is_err() {
-            self.down.ending.break_off(CloseReason::ClientAborted);
-        }
-        Served::Responded
     }
 }

@@ -76,7 +76,7 @@ impl Exchange {
         };
         let mut attributes = Attributes::default();
         self.request_attributes(&mut attributes);
-        let status = self.response.status;
+        let status = self.response.status();
         if status > 0 {
             attributes.number("http.status_code", u64::from(status));
         }

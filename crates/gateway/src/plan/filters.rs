@@ -71,12 +71,6 @@ pub(crate) struct GzipPlan {
     pub(crate) others: Box<[CodingPlan]>,
 }
 
-/// Body filters besides compression, in their order. `filter::steps` has a function for each.
-pub(crate) enum FilterPlan {
-    /// `sub_filter`
-    Substitute(SubstitutePlan),
-}
-
 /// `charset`, `source_charset`, `override_charset` and `charset_types`.
 pub(crate) struct CharsetPlan {
     pub(crate) charset: Option<Template>,

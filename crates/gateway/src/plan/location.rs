@@ -5,7 +5,7 @@ use crate::plan::added_fields::AddedPlan;
 use crate::plan::application::ScriptPlan;
 use crate::plan::client::ClientPlan;
 use crate::plan::files::{FilesPlan, RootPlan};
-use crate::plan::filters::{AdditionPlan, CharsetPlan, FilterPlan, GzipPlan, RatePlan, SsiPlan};
+use crate::plan::filters::{AdditionPlan, CharsetPlan, GzipPlan, RatePlan, SsiPlan, SubstitutePlan};
 use crate::plan::limits::LimitPlan;
 use crate::plan::logs::{AccessLogPlan, ErrorLogId};
 use crate::plan::more_headers::MoreHeadersPlan;
@@ -72,8 +72,8 @@ pub(crate) struct LocationPlan {
     pub(crate) more_headers: Option<Box<MoreHeadersPlan>>,
     /// `userid`; `None` if it is off.
     pub(crate) user_id: Option<Box<UserIdPlan>>,
-    /// Further filters.
-    pub(crate) filters: Box<[FilterPlan]>,
+    /// `sub_filter`; `None` replaces nothing.
+    pub(crate) substitute: Option<Box<SubstitutePlan>>,
     /// `ssi`; `None` if it is off.
     pub(crate) ssi: Option<Box<SsiPlan>>,
     /// `subrequest_output_buffer_size`
@@ -114,7 +114,7 @@ pub(crate) struct LocationPlan {
 impl LocationPlan {
     /// Whether filters may change bodies.
     pub(crate) fn changes_bodies(&self) -> bool {
-        self.gzip.is_some() || self.charset.is_some() || !self.filters.is_empty() || self.ssi.is_some()
+        self.gzip.is_some() || self.charset.is_some() || self.substitute.is_some() || self.ssi.is_some()
     }
 }
 
@@ -176,6 +176,25 @@ pub(crate) enum Content {
 }
 
 impl Content {
+    /// A few words for operators. A `proxy_pass` is better named by its upstream.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Proxy(_) => "proxy",
+            Self::VariablePass(_) => "to what a variable names",
+            Self::Return(_) => "return",
+            Self::StubStatus => "stub_status",
+            Self::StatusPage => "status_page",
+            Self::EmptyGif => "empty_gif",
+            Self::Files(_) => "files",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    /// Whether it may answer a client that wants a tunnel.
+    pub(crate) fn answers_tunnels(&self) -> bool {
+        matches!(self, Self::Proxy(_) | Self::VariablePass(_) | Self::Return(_))
+    }
+
     /// The proxy with this index: a `proxy_pass` with variables has several.
     pub(crate) fn proxy(&self, place: u16) -> Option<ProxyId> {
         match self {

@@ -84,15 +84,9 @@ fn content(plan: &Plan, content: &Content) -> String {
         Content::Proxy(id) => {
             let group = plan.proxies.get(id.0 as usize).and_then(|proxy| plan.group_uses.get(proxy.group.0 as usize));
             let group = group.and_then(|used| plan.groups.get(used.group.0 as usize));
-            group.map_or_else(|| "proxy".to_owned(), |group| format!("to {}", group.name))
+            group.map_or_else(|| content.name().to_owned(), |group| format!("to {}", group.name))
         }
-        Content::VariablePass(_) => "to what a variable names".to_owned(),
-        Content::Return(_) => "return".to_owned(),
-        Content::StubStatus => "stub_status".to_owned(),
-        Content::StatusPage => "status_page".to_owned(),
-        Content::EmptyGif => "empty_gif".to_owned(),
-        Content::Files(_) => "files".to_owned(),
-        Content::Nothing => "nothing".to_owned(),
+        other => other.name().to_owned(),
     }
 }
 

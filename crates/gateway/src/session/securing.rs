@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tls::{Pair, Pairs, STATUS_REQUEST_FAILED, Session, TlsError};
-use transport::tls_error;
+use transport::{HandshakeProgress, tls_error};
 
 /// When a handshake must be complete.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl StreamSession {
         loop {
             // Datagrams have no handshake.
             let Some(stream) = self.connection.stream() else { return Ok(()) };
-            if stream.handshake().map_err(|error| failure(&error))? {
+            if stream.handshake().map_err(|error| failure(&error))? == HandshakeProgress::Done {
                 return Ok(());
             }
             if let Some(server) = stream.session(Session::awaits_certificate).flatten() {

@@ -1,6 +1,7 @@
 //! HTTP/2 connections: the worker reads and writes for all streams of a connection, and starts an exchange for each
 //! request. `downstream::h2` has their shared state.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::error::Level;
@@ -200,7 +201,7 @@ impl Worker {
     fn write_http2(&self, session: &Session) -> io::Result<()> {
         for _ in 0..WRITES_MAX {
             let has_more = session.pump();
-            if !session.flush()? || !has_more {
+            if session.flush()? == Flushed::Waiting || !has_more {
                 return Ok(());
             }
         }

@@ -1,6 +1,7 @@
 //! A data-plane thread: one reactor, its connections, and the state of each of them. Nothing here blocks.
 
 pub(crate) mod accept;
+pub(crate) mod after_exchange;
 pub(crate) mod begin;
 pub(crate) mod certificates;
 pub(crate) mod churn_watch;
@@ -440,31 +441,6 @@ impl Worker {
         }
         drop(slots);
         self.go_on(next);
-    }
-
-    fn go_on(self: &Rc<Self>, next: Next) {
-        match next {
-            Next::KeepAlive(mut connection, timeout) => {
-                connection.client.is_pipelined = !connection.pending.is_empty();
-                let task = connection.task;
-                let now = self.thread.reactor.now();
-                if self.thread.is_draining() && connection.kept_until() <= now && connection.pending.is_empty() {
-                    return self.close_unless_asked(connection, CloseReason::Shutdown);
-                }
-                let deadline = if self.thread.is_draining() { connection.kept_until() } else { now.after(timeout) };
-                self.thread.reactor.set_deadline(task, Some(deadline));
-                if !connection.pending.is_empty() || connection.stream.is_readable() {
-                    // The next request may have arrived already; other tasks get their turn first.
-                    self.thread.reactor.wake(task);
-                }
-                self.put(task, Body::Idle(connection));
-            }
-            Next::Tunnel(tunnel) => self.begin_tunnel(tunnel),
-            Next::Linger { connection, reason, plan } => self.close_after_lines(connection, reason, Some(plan)),
-            Next::Gone(task, reason) => self.forget_connection(task, reason),
-            Next::Close(connection, reason) => self.close_after_lines(connection, reason, None),
-            Next::Nothing => {}
-        }
     }
 
     fn close_or_linger(self: &Rc<Self>, connection: Box<Connection>, reason: CloseReason, linger: Option<LingerPlan>) {

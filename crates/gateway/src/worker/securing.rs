@@ -17,7 +17,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use tls::{Pair, Pairs, Session};
-use transport::tls_error;
+use transport::{HandshakeProgress, tls_error};
 
 /// The first byte of a handshake's first record.
 const HANDSHAKE_RECORD: u8 = 22;
@@ -158,7 +158,7 @@ impl Worker {
     ) -> Option<(Box<Connection>, bool)> {
         let task = connection.task;
         match connection.stream.handshake() {
-            Ok(true) => {
+            Ok(HandshakeProgress::Done) => {
                 if let Some(search) = self.search_standing(&connection, awaited) {
                     // The client is there, but the responder does not answer.
                     if fired {
@@ -175,18 +175,20 @@ impl Worker {
                 }
                 return Some((connection, false));
             }
-            Ok(false) if let Some(server) = connection.stream.session(Session::awaits_certificate).flatten() => {
+            Ok(HandshakeProgress::Waiting)
+                if let Some(server) = connection.stream.session(Session::awaits_certificate).flatten() =>
+            {
                 return self.go_on_with_certificates(connection, awaited, listener, server, fired);
             }
-            Ok(false) if fired => self.give_up_handshake(connection),
-            Ok(false) if self.thread.refuses_growth() => {
+            Ok(HandshakeProgress::Waiting) if fired => self.give_up_handshake(connection),
+            Ok(HandshakeProgress::Waiting) if self.thread.refuses_growth() => {
                 self.close(connection, CloseReason::MemoryBudget);
             }
-            Ok(false) if answers_early_data(&connection) => {
+            Ok(HandshakeProgress::Waiting) if answers_early_data(&connection) => {
                 self.note_handshake(&mut connection, listener);
                 return Some((connection, false));
             }
-            Ok(false) => self.put(task, Body::Idle(connection)),
+            Ok(HandshakeProgress::Waiting) => self.put(task, Body::Idle(connection)),
             Err(error) => self.fail_handshake(connection, &error),
         }
         None

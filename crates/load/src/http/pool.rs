@@ -17,7 +17,7 @@ use reactor::{PeerAddress, TaskId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::Transport;
+use transport::{HandshakeProgress, Transport};
 
 /// Pause in a closed loop after a connection without a response, so that no connection tries a refusing target thousands of
 /// times a second.
@@ -177,8 +177,8 @@ impl Http {
             bench.seat.reactor.set_deadline(connection.task, Some(deadline));
         }
         match stream.handshake() {
-            Ok(false) => return,
-            Ok(true) => {}
+            Ok(HandshakeProgress::Waiting) => return,
+            Ok(HandshakeProgress::Done) => {}
             Err(error) => {
                 let cause = bench.seat.record.tls.get_or_insert_default().fail(&error);
                 return self.fail(bench, at, cause);

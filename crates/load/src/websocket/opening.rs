@@ -13,7 +13,7 @@ use http1::{FieldId, Parse, RequestKind, ResponseKind};
 use http2::RequestLine;
 use reactor::{Millis, Read};
 use std::time::Duration;
-use transport::Transport;
+use transport::{HandshakeProgress, Transport};
 use websocket::handshake::{Key, ResponseFault, check_response, encode_request};
 
 /// Bytes per read of a handshake response and of the frames after it.
@@ -104,8 +104,8 @@ impl Worker {
             return self.fail(slot, Failure::Cause(Cause::TlsStalled));
         }
         match stream.handshake() {
-            Ok(false) => return,
-            Ok(true) => {}
+            Ok(HandshakeProgress::Waiting) => return,
+            Ok(HandshakeProgress::Done) => {}
             Err(error) => {
                 let cause = self.seat.record.tls.get_or_insert_default().fail(&error);
                 return self.fail(slot, Failure::Cause(cause));

@@ -206,7 +206,7 @@ impl Exchange {
             false => ResponseFraming::Chunked,
         };
         if parts.is_some() {
-            self.response.shown_status.get_or_insert(206);
+            self.response.show_as_part();
         }
         let may_have_trailers = framing == ResponseFraming::Chunked;
         let expected = ExpectedBody { framing, asked_for_head: false, may_have_trailers };

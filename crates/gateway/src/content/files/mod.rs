@@ -13,6 +13,7 @@ use crate::exchange::prefetched::Prefetched;
 use crate::exchange::reply::{FileReply, Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
+use crate::filter::additions::adds;
 use crate::plan::files::{FilesPlan, entity_tag};
 use crate::plan::symlinks::PathGuard;
 use http1::{FieldId, Method};
@@ -235,7 +236,7 @@ impl Exchange {
     fn shown(&mut self, reply: Reply) -> Reply {
         if matches!(reply.status, 206 | 304) {
             // The result of the conditions takes precedence over the status that the page is shown under.
-            self.response.shown_status = None;
+            self.response.show_under(None);
         }
         reply
     }
@@ -324,7 +325,7 @@ impl Exchange {
         if let Some(coding) = coding {
             head.fields.push(FieldId::ContentEncoding, coding.as_bytes());
         }
-        self.adds_around(&head) || self.would_change(&mut head)
+        adds(self, head.with(b"")) || self.would_change(&mut head)
     }
 
     fn request_value(&self, id: FieldId) -> Option<&[u8]> {
@@ -334,7 +335,7 @@ impl Exchange {
     /// Whether the request's conditions apply. They do not for an error page, unless it is shown as a 200: the client's
     /// validators belong to the page that it asked for.
     pub(crate) fn is_conditional(&self) -> bool {
-        self.response.shown_status.is_none_or(|status| status == 200) && !self.is_subrequest()
+        self.response.shown_status().is_none_or(|status| status == 200) && !self.is_subrequest()
     }
 
     pub(crate) fn conditions(&self) -> Conditions<'_> {

@@ -79,7 +79,9 @@ impl Exchange {
             }
         };
         // `Vary` is also due if this client gets the uncompressed form.
-        self.response.varies |= !form.is_always;
+        if !form.is_always {
+            self.response.note_variant();
+        }
         match file.status.kind {
             _ if !form.is_taken() => None,
             FileKind::Directory => None,

@@ -1,6 +1,7 @@
 //! Sends replies. A small file goes out with its head in one write; a large one by `sendfile(2)` or in pieces, as fast
 //! as the client accepts them. Other tasks get their turn between the pieces.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, Ranges};
 use crate::downstream::reply_head::{Mark, ReplyHead};
@@ -27,13 +28,13 @@ const SMALL_BYTES_MAX: u64 = 16 * 1024;
 impl Exchange {
     /// Sends a reply.
     pub(crate) async fn deliver(&mut self, mut reply: Reply) -> Served {
-        if let Some(status) = self.response.shown_status.filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
+        if let Some(status) = self.response.shown_status().filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
             reply.status = status;
         }
         if matches!(reply.body, ReplyBody::File(_) | ReplyBody::Bytes(_))
-            && let Some(carried) = &self.response.carried_type
+            && let Some(carried) = self.response.carried_type()
         {
-            reply.content_type = Some(carried.clone());
+            reply.content_type = Some(carried.into());
         }
         match std::mem::take(&mut reply.body) {
             // A page shown under a status that has no body (`error_page 304 /page`).
@@ -153,7 +154,7 @@ impl Exchange {
     ) -> Result<bool, CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if !gone(self.response.filters.flush(&mut self.down))? {
+            if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 self.wait_for_client().await?;
                 continue;
             }
@@ -256,7 +257,7 @@ impl Exchange {
             head.fields.push(FieldId::LastModified, &Moment::new(status.modified, 0).http_date());
         }
         // An error page shown as a 206 is still sent whole.
-        let part = file.parts.single().filter(|_| reply.status == 206 && self.response.shown_status.is_none());
+        let part = file.parts.single().filter(|_| reply.status == 206 && self.response.shown_status().is_none());
         self.fill_carried(|id| part.is_some() && id == FieldId::ContentRange, head);
         if let Some(tag) = &file.tag {
             head.fields.push(FieldId::ETag, tag.as_bytes());

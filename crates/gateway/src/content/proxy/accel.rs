@@ -27,11 +27,9 @@ impl Exchange {
         self.carry(plan, &CARRIED);
         self.take_limit_rate(plan);
         self.take_charset(plan);
-        self.response.carried_type = self
-            .answer()
-            .and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes))
-            .filter(|media| !media.is_empty())
-            .map(Into::into);
+        let said = self.answer().and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes));
+        let said = said.filter(|media| !media.is_empty()).map(Into::into);
+        self.response.carry_type(said);
         if uri.starts_with(b"@") {
             return Step::Redirect(Redirect::Named(uri));
         }

@@ -1,6 +1,7 @@
 //! The client that fetches a response for the cache (`proxy_cache_lock`) is slower than the requests that wait for it.
 //! It then gets the body out of the cache's file, so that it does not hold the others back.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::content::files::send::gone;
 use crate::content::proxy::relay::Relay;
@@ -14,31 +15,39 @@ const PIECE_BYTES: usize = 128 * 1024;
 /// Pieces before the upstream gets its turn: half a megabyte.
 const PIECES_MAX: u32 = 4;
 
+/// What a client that is behind does after it was sent some of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CaughtUp {
+    /// It would accept more at once.
+    TakesMore,
+    /// It waits for the upstream, or the upstream for it; or it is not behind any more.
+    Waits,
+}
+
 impl Exchange {
-    /// Sends what the file has and the client's socket accepts, at most `buffer_bytes` ahead of it. `true`: the client
-    /// would accept more.
-    pub(super) async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<bool, CloseReason> {
+    /// Sends what the file has and the client's socket accepts, at most `buffer_bytes` ahead of it.
+    pub(super) async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<CaughtUp, CloseReason> {
         for _ in 0..PIECES_MAX {
-            let (Some(behind), Some(store)) = (relay.behind, relay.store.as_ref()) else { return Ok(false) };
+            let (Some(behind), Some(store)) = (relay.behind, relay.store.as_ref()) else { return Ok(CaughtUp::Waits) };
             // The file could not be written, so the bytes since then are lost.
             let fill = store.fill().cloned().ok_or(CloseReason::Truncated)?;
-            if !gone(self.response.filters.flush(&mut self.down))? {
-                return Ok(false);
+            if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
+                return Ok(CaughtUp::Waits);
             }
             if behind == store.taken() && !relay.body.is_done() {
                 // The client has caught up: it gets the rest directly as it arrives.
                 relay.behind = None;
                 relay.muted = false;
-                return Ok(false);
+                return Ok(CaughtUp::Waits);
             }
             let left = store.written().saturating_sub(behind);
             if left == 0 {
-                return Ok(false);
+                return Ok(CaughtUp::Waits);
             }
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES).min(buffer_bytes);
             relay.behind = Some(behind + self.send_of_fill(&fill, behind, most).await?);
         }
-        Ok(true)
+        Ok(CaughtUp::TakesMore)
     }
 
     /// Sends a piece of a body that is being stored.

@@ -14,7 +14,7 @@ impl Exchange {
         let Some(answer) = self.answer().filter(|_| self.offers_ranges(plan) && !self.is_subrequest()) else {
             return Portion::Whole;
         };
-        let status = self.response.shown_status.unwrap_or(answer.head.status);
+        let status = self.response.status_for(answer.head.status);
         let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
         let asked = |id| self.request.head.value(id, &self.request.bytes);
         let Some(range) = asked(FieldId::Range) else { return Portion::Offered };

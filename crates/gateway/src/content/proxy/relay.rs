@@ -5,6 +5,7 @@ use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
+use crate::content::proxy::behind::CaughtUp;
 use crate::downstream::Downstream;
 use crate::downstream::reply_head::HeadView;
 use crate::exchange::Exchange;
@@ -232,7 +233,7 @@ impl Exchange {
             let takes_more = match relay.behind {
                 None => false,
                 Some(_) => match Box::pin(self.catch_up(relay, bounds.buffer_bytes)).await {
-                    Ok(takes_more) => takes_more,
+                    Ok(caught_up) => caught_up == CaughtUp::TakesMore,
                     Err(reason) => return RelayEnd::ClientGone(reason),
                 },
             };

@@ -262,7 +262,7 @@ impl Exchange {
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
-                self.response.status = 0;
+                self.response.set_status(0);
                 HeadStep::Failed(HeadFault::invalid(error.phrase()))
             }
             Err(FeedError::Client) if relay.is_kept() => {
@@ -342,7 +342,7 @@ impl Exchange {
             (answer.head.status, answer.head.reason, answer.head.content_length)
         });
         let is_part = matches!(portion, Portion::Part { .. });
-        let shown = if is_part { 206 } else { self.response.shown_status.unwrap_or(status) };
+        let shown = if is_part { 206 } else { self.response.status_for(status) };
         let mut head = self.begin_head(shown);
         // An application may send no reason phrase, and HTTP/2 has none.
         let is_said = (plan.application.is_none() && !plan.http2) || !reason.is_empty();

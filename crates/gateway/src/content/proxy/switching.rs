@@ -6,7 +6,6 @@ use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::response_head::HeadStep;
 use crate::downstream::reply_head::Mark;
 use crate::exchange::Exchange;
-use crate::exchange::response::Response;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::has_known_frames;
@@ -115,16 +114,16 @@ impl Exchange {
             return AttemptEnd::Reply(refusal);
         }
         let has_frames = self.has_known_frames();
-        let Self { upstream, response: Response { filters, status, .. }, down, .. } = self;
+        let Self { upstream, response, down, .. } = self;
         let answer = upstream.answer_bytes();
         let sent = if down.wants_tunnel() {
             // HTTP/2 has no 101.
             head.status = 200;
             head.reason = None;
-            *status = 200;
+            response.set_status(200);
             down.send_tunnel_head(head.with(answer))
         } else {
-            filters.send_head(down, head.with(answer), &[], true)
+            response.filters.send_head(down, head.with(answer), &[], true)
         };
         self.spares.recycle_reply_head(head);
         let Some(up) = up.into_connection() else {

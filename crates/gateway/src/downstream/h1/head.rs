@@ -1,21 +1,13 @@
 //! Heads and trailers in HTTP/1: the status line, field lines, and the fields that HTTP/1 itself adds about the body's
 //! end and the connection.
 
+use crate::downstream::ClientWords;
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
 use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
 use http1::{Field, FieldId, Version};
 use std::iter::{self, Peekable};
 use std::slice;
-
-/// The location's settings for HTTP/1's own fields.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ClientWords {
-    /// `chunked_transfer_encoding`
-    pub(crate) chunks: bool,
-    /// Seconds for the Keep-Alive field.
-    pub(crate) keepalive_seconds: Option<u64>,
-}
 
 /// What HTTP/1's own fields depend on, besides the head itself.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,10 @@ pub(crate) mod head;
 pub(crate) mod linger;
 pub(crate) mod proxy_header;
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::{Flushed, Spill};
+use crate::downstream::ClientWords;
 use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::head::{ClientWords, Terms, encode_lines};
+use crate::downstream::h1::head::{Terms, encode_lines};
 use crate::downstream::reply_head::{Fields, HeadView};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK, encode_last_chunk};
 use reactor::OpenFile;
@@ -187,11 +188,11 @@ impl H1 {
         self.held_back = true;
     }
 
-    pub(super) fn flush(&mut self, most: usize) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, most: usize) -> io::Result<Flushed> {
         if !self.spill.is_empty() {
             self.bytes_sent += self.spill.flush_most(&self.connection.stream, most)? as u64;
         }
-        Ok(self.spill.is_empty())
+        Ok(Flushed::all_if(self.spill.is_empty()))
     }
 
     pub(super) fn waiting_bytes(&self) -> usize {

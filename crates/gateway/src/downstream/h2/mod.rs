@@ -9,6 +9,7 @@ pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod tunnelled;
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::memory::{HeldFor, Pressure};
@@ -202,11 +203,11 @@ impl H2 {
         }
     }
 
-    /// Releases at most this many of the waiting bytes; `true` when none waits any more.
-    pub(super) fn flush(&self, most: usize) -> io::Result<bool> {
+    /// Releases at most this many of the waiting bytes.
+    pub(super) fn flush(&self, most: usize) -> io::Result<Flushed> {
         self.check()?;
         self.session.release(self.key, most);
-        Ok(self.waiting_bytes() == 0)
+        Ok(Flushed::all_if(self.waiting_bytes() == 0))
     }
 
     pub(super) fn waiting_bytes(&self) -> usize {

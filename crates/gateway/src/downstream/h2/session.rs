@@ -1,6 +1,7 @@
 //! An HTTP/2 connection: its socket, the engine, the bytes to send, and its streams. The worker drives it; exchanges
 //! work on their streams through it, and the worker sends their frames when it next drives the session.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::memory::CONNECTION_BYTES;
@@ -160,8 +161,8 @@ impl Session {
         state.connection.is_some() && state.carried.pump(&self.thread)
     }
 
-    /// Writes the waiting bytes; `true` if the socket has accepted all of them.
-    pub(crate) fn flush(&self) -> io::Result<bool> {
+    /// Writes the waiting bytes, as far as the socket accepts them.
+    pub(crate) fn flush(&self) -> io::Result<Flushed> {
         self.state.borrow_mut().flush(&self.thread)
     }
 

@@ -1,5 +1,6 @@
 //! The state of a session inside its cell: the socket, and the streams that it carries.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::downstream::client::ClientCopy;
 use crate::downstream::h1::connection::Connection;
@@ -55,19 +56,19 @@ impl SessionState {
         engine.shut_down(out);
     }
 
-    /// Writes the waiting bytes; `true` if the socket has accepted all of them.
-    pub(super) fn flush(&mut self, thread: &WorkerThread) -> io::Result<bool> {
+    /// Writes the waiting bytes, as far as the socket accepts them.
+    pub(super) fn flush(&mut self, thread: &WorkerThread) -> io::Result<Flushed> {
         let Self { connection, carried, times, .. } = self;
         let Some(connection) = connection else { return Err(io::ErrorKind::NotConnected.into()) };
         let sent = carried.flush(&connection.stream, thread)?;
         if carried.out.is_empty() {
             times.stalled_since = None;
-            return Ok(true);
+            return Ok(Flushed::All);
         }
         if sent > 0 || times.stalled_since.is_none() {
             times.stalled_since = Some(thread.reactor.now());
         }
-        Ok(false)
+        Ok(Flushed::Waiting)
     }
 
     /// Lets the waiting streams send, each in its turn, until it is this stream's turn; writes where room is missing.
@@ -78,7 +79,7 @@ impl SessionState {
             if self.carried.pump_until(id, thread) {
                 return Ok(true);
             }
-            if !self.carried.engine.has_turn() || !self.flush(thread)? {
+            if !self.carried.engine.has_turn() || self.flush(thread)? == Flushed::Waiting {
                 return Ok(false);
             }
             self.prepare_out(thread);

@@ -285,11 +285,6 @@ impl Names {
         self.own.set(name, addresses)
     }
 
-    /// Looks all names up again that [`Self::answer`] answered, except these.
-    pub fn keep_answers(&self, keep: impl Fn(&str) -> bool) {
-        self.own.retain(keep);
-    }
-
     /// Lookups by zone.
     pub(crate) fn zones(&self) -> Vec<(Box<str>, ZoneCounts)> {
         let mut zones: Vec<_> = self.lock().zones.iter().map(|(zone, counts)| (zone.clone(), *counts)).collect();

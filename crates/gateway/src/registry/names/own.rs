@@ -52,11 +52,6 @@ impl OwnNames {
         true
     }
 
-    /// Removes all names but these. Groups that follow a removed name keep its last addresses.
-    pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
-        lock(&self.names).retain(|name, _| keep(name));
-    }
-
     /// Follows a name and tells the watcher its addresses; `false` if the name is not one of these.
     pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>) -> bool {
         let _order = lock(&self.telling);
@@ -112,15 +107,6 @@ mod tests {
         assert!(!own.set("shop", vec![found(1), found(2)]), "nothing changed");
         assert!(own.set("shop", vec![]));
         assert_eq!(*seen.0.lock().unwrap(), [vec![1], vec![1, 2], vec![]]);
-    }
-
-    #[test]
-    fn a_name_that_is_removed_is_asked_elsewhere() {
-        let own = OwnNames::default();
-        own.set("shop", vec![found(1)]);
-        own.set("blog", vec![]);
-        own.retain(|name| name == "shop");
-        assert!(own.get("shop").is_some() && own.get("blog").is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tls::{OneServer, Pair, ServerSide, Session};
-use transport::Transport;
+use transport::{HandshakeProgress, Transport};
 
 const LISTENER: SourceId = SourceId(0);
 const MAILBOX: SourceId = SourceId(1);
@@ -170,7 +170,7 @@ impl Site {
     /// Reads, answers and writes until there is nothing to do; `false`: the connection is over.
     fn serve(&mut self, peer: &mut Peer) -> io::Result<bool> {
         if !peer.is_secured {
-            peer.is_secured = peer.transport.handshake()?;
+            peer.is_secured = peer.transport.handshake()? == HandshakeProgress::Done;
             if !peer.is_secured {
                 return Ok(true);
             }
