@@ -122,6 +122,10 @@ impl Exchange {
             variant,
         };
         let caching = self.upstream.cache.as_ref()?;
+        if !entry.fits(&caching.text, head) {
+            self.refuse_store();
+            return None;
+        }
         Some(Box::new(Storing::new(caching, key, entry, head)))
     }
 
