@@ -84,6 +84,14 @@ impl EntryFault {
     }
 }
 
+/// Whether a file that begins with these bytes is another program's. Nothing, or zeros, is what a power failure may leave of one
+/// of ours, and another version of the format is ours, too.
+pub fn is_foreign(beginning: &[u8]) -> bool {
+    let of_any_version = &MAGIC[..MAGIC.len() - 1];
+    let beginning = &beginning[..beginning.len().min(of_any_version.len())];
+    !of_any_version.starts_with(beginning) && beginning.iter().any(|&byte| byte != 0)
+}
+
 /// Takes bytes from the front of a header.
 struct Reader<'a>(&'a [u8]);
 
@@ -115,6 +123,12 @@ impl Entry {
     /// Offset of the body in a file with these parts.
     pub fn body_start(&self, key: &[u8], head: &[u8]) -> usize {
         FIXED_BYTES + key.len() + self.etag.len() + self.vary.len() + head.len()
+    }
+
+    /// Whether the beginning of a file can have these parts.
+    pub fn fits(&self, key: &[u8], head: &[u8]) -> bool {
+        let is_short = |part: &[u8]| u16::try_from(part.len()).is_ok();
+        self.body_start(key, head) <= BODY_START_MAX && is_short(&self.etag) && is_short(&self.vary)
     }
 
     /// Encodes the beginning of a file; `None` if a part is too long for it.
@@ -223,6 +237,23 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_other_programs_are_foreign_and_damaged_ones_are_not() {
+        let nginx = [5, 0, 0, 0, 0, 0, 0, 0, 0x2a];
+        for (beginning, foreign) in [
+            (&b""[..], false),
+            (&[0; 20], false),
+            (b"HFc", false),
+            (b"HFcache1 and more", false),
+            (b"HFcache2 and more", false),
+            (b"HFother", true),
+            (b"x", true),
+            (&nginx, true),
+        ] {
+            assert_eq!(is_foreign(beginning), foreign, "{}", beginning.escape_ascii());
+        }
+    }
     use proptest::prelude::*;
 
     fn entry() -> Entry {

@@ -9,7 +9,7 @@ mod news;
 mod snapshot;
 mod vary;
 
-pub use entry::{BODY_START_MAX, Entry, EntryFault, FIXED_BYTES, Parsed};
+pub use entry::{BODY_START_MAX, Entry, EntryFault, FIXED_BYTES, Parsed, is_foreign};
 pub use freshness::{Freshness, Ignored, Said, allows_authorized};
 pub use index::{Entered, Found, Full, Index, Lock, Place, Record, Stored};
 pub use key::{Key, Levels};

@@ -4,6 +4,7 @@
 
 use crate::scratch::with_scratch;
 use crate::sys;
+use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -173,6 +174,15 @@ pub fn is_link_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)
 }
 
+/// Reserves room on the disk for the first bytes of a file, which keeps its length. A file system that cannot reserve finds out
+/// later that it is full: that is no error.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes) {
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Bytes that are free on the file system of a path, for users other than root.
 pub fn free_bytes(path: &std::path::Path) -> io::Result<u64> {
     use std::os::unix::ffi::OsStrExt as _;
@@ -191,6 +201,18 @@ mod tests {
 
     fn path(text: &str) -> CString {
         c_path(text.into()).unwrap()
+    }
+
+    #[test]
+    fn room_is_reserved_without_a_change_of_length_and_too_much_is_refused() {
+        let path = std::env::temp_dir().join(format!("holdfast-reserved-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        reserve(&file, 100_000).unwrap();
+        let status = file.metadata().unwrap();
+        assert_eq!(status.len(), 0);
+        assert!(status.blocks() * 512 >= 100_000, "{} blocks", status.blocks());
+        assert!(reserve(&file, 1 << 60).is_err());
     }
 
     #[test]

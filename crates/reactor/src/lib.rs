@@ -34,7 +34,7 @@ pub use counters::SharedCounters;
 pub use datagram::{BATCH_MAX, Datagram, Datagrams, Sent};
 pub use file::{
     FileKind, FileStatus, OpenFile, c_path, free_bytes, is_link_loop, open_file, open_file_cached, read_at,
-    read_cached_with, read_into,
+    read_cached_with, read_into, reserve,
 };
 pub use guarded_file::{LinkRule, open_guarded, open_guarded_cached, status_guarded};
 pub use listener::{AcceptQueue, Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};

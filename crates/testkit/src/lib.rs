@@ -23,6 +23,7 @@ pub mod sides;
 mod signal;
 pub mod site;
 mod skip;
+mod small_disk;
 mod talk;
 
 pub use crate::authority::{Authority, Issued};
@@ -40,6 +41,7 @@ pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_or_skip, p
 pub use crate::responder::{Habit, Responder, names_responder};
 pub use crate::signal::{Signal, until};
 pub use crate::skip::skip;
+pub use crate::small_disk::{SmallDisk, with_own_mounts};
 pub use crate::talk::{End, Talk};
 
 use std::time::Duration;

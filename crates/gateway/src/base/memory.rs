@@ -261,6 +261,45 @@ fn percent(budget: u64, share: u64) -> u64 {
     budget / 100 * share
 }
 
+/// Bytes that several exchanges hold together, on several workers: they count in the budget, and in the account of no
+/// connection.
+#[derive(Debug)]
+pub(crate) struct CommonBytes {
+    memory: &'static Memory,
+    bytes: u64,
+}
+
+impl CommonBytes {
+    pub(crate) fn new(memory: &'static Memory) -> Self {
+        Self { memory, bytes: 0 }
+    }
+
+    /// Sets how many there are now.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            let more = bytes - self.bytes;
+            let claimed = self.memory.claimed.fetch_add(more, Ordering::Relaxed) + more;
+            self.memory.note_claimed(claimed);
+        } else {
+            self.memory.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// Whether there may be more: not above the mark at which buffers stop growing.
+    pub(crate) fn may_grow(&self) -> bool {
+        let is_kept_within = self.memory.shed.load(Ordering::Relaxed) != Shed::Nothing as u8;
+        let Some(budget) = self.memory.budget().filter(|_| is_kept_within) else { return true };
+        self.memory.claimed.load(Ordering::Relaxed) < percent(budget, ACCEPTS_PERCENT)
+    }
+}
+
+impl Drop for CommonBytes {
+    fn drop(&mut self) {
+        self.memory.give_back(self.bytes);
+    }
+}
+
 /// The bytes that one connection holds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Holder {

@@ -26,7 +26,7 @@ impl Exchange {
     pub(crate) async fn begin_content<T: Tracer>(&mut self, generation: &Pinned, content: &Content, trace: T) -> Step {
         match content {
             Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy), trace).await,
-            Content::VariablePass(plan) => self.proxy_computed(plan, trace).await,
+            Content::VariablePass(plan) => self.proxy_looked_up(plan, trace).await,
             Content::Return(plan) => {
                 trace.note(self, Event::Returns);
                 self.return_step(plan)

@@ -7,18 +7,16 @@ use crate::exchange::view::ExchangeView;
 use crate::plan::cache::CachePlan;
 use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::files::StoreFile;
-use crate::registry::cache::fill::{Fill, FillHead, Filling};
+use crate::registry::cache::fill::{Fill, FillHead, Filling, Reader};
 use crate::registry::cache::{BLOCK_BYTES, CacheHold, CacheStatus, CacheZone};
 use crate::registry::process::wake_token;
 use cache::{Entry, Freshness, Key};
-use reactor::OpenFile;
 use rules::template::Template;
 use rules::time_format::Moment;
 use rules::variable::Variable;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes of a body that are written to a file at once. Larger pieces gain little, and they are held in memory until
 /// then.
@@ -43,7 +41,7 @@ pub(crate) struct Caching {
     /// The cached response, fresh or stale.
     pub(crate) found: Option<Rc<CachedFile>>,
     /// The response that another exchange is storing, and this one sends meanwhile.
-    pub(crate) followed: Option<Arc<Fill>>,
+    pub(crate) followed: Option<Reader>,
     /// The upstream's word on the lifetime of a response that has not changed.
     pub(crate) renewed: Option<Freshness>,
     /// `$upstream_cache_last_modified`, `$upstream_cache_etag`
@@ -58,13 +56,14 @@ pub(crate) struct Storing {
     text: Vec<u8>,
     head: Vec<u8>,
     body_start: u64,
-    /// Bytes not yet written to the file.
+    /// Bytes given neither to the file nor to readers.
     pending: Vec<u8>,
+    /// Bytes of the body before these.
     written: u64,
     file: Option<StoreFile>,
     /// A write failed: the response goes on, and is not stored.
     failed: bool,
-    /// Other requests read the file while it is written.
+    /// Other requests read along. If a write has failed, they get the rest from memory.
     filling: Option<Filling>,
 }
 
@@ -93,7 +92,7 @@ impl Storing {
 
     /// Takes a part of the body.
     pub(crate) fn push(&mut self, body: &[u8]) {
-        if !self.failed {
+        if !self.failed || self.filling.is_some() {
             self.pending.extend_from_slice(body);
         }
     }
@@ -103,14 +102,27 @@ impl Storing {
         self.pending.len() >= PIECE_BYTES
     }
 
-    /// Whether a request waits for more than the file has.
+    /// Whether a request waits for more than was written.
     pub(crate) fn is_awaited(&self) -> bool {
         self.filling.as_ref().is_some_and(Filling::is_awaited)
     }
 
-    /// Whether there are bytes that the file does not have.
+    /// Whether there are bytes that were not written.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Whether the file takes no more, and those that read along have to read before more is received. They then wake this
+    /// exchange.
+    pub(crate) fn is_full(&self) -> bool {
+        self.failed && self.filling.as_ref().is_some_and(|filling| filling.is_full(self.pending.len()))
+    }
+
+    /// Sets the position of this exchange's client, if it reads along.
+    pub(crate) fn place_client(&self, behind: Option<u64>) {
+        if let Some(filling) = self.filling.as_ref().filter(|_| self.failed) {
+            filling.place_client(behind);
+        }
     }
 
     /// Bytes of the body received.
@@ -118,12 +130,7 @@ impl Storing {
         self.written + self.pending.len() as u64
     }
 
-    /// Bytes of the body in the file.
-    pub(crate) fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// The file for its readers, if there are any.
+    /// The response for its readers, if there are any.
     pub(crate) fn fill(&self) -> Option<&Arc<Fill>> {
         self.filling.as_ref().map(Filling::fill)
     }
@@ -131,6 +138,15 @@ impl Storing {
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.pending.capacity() + self.text.len() + self.head.len()
+    }
+
+    /// Gives the pending bytes to those that read along, without a file.
+    fn keep(&mut self, pending: Arc<Vec<u8>>, behind: Option<u64>) {
+        self.written += pending.len() as u64;
+        let goes_on = self.filling.as_ref().is_some_and(|filling| filling.keep(pending, behind));
+        if !goes_on {
+            self.filling = None;
+        }
     }
 }
 
@@ -199,59 +215,88 @@ impl Exchange {
         self.thread.clock.now().as_secs() as i64
     }
 
-    /// `proxy_cache_lock`: lets the waiting requests read the response while it is stored.
-    pub(crate) fn share_store(&self, storing: &mut Storing) {
+    /// `proxy_cache_lock`: lets the waiting requests read the response while it is stored. The file exists before, with
+    /// room for the body if its length is known: a full disk is found out before another request depends on it.
+    pub(crate) async fn share_store(&mut self, storing: &mut Storing) {
         let has_lock = self.cache_plan().is_some_and(|cache| cache.lock.is_some());
-        let Some(caching) = self.upstream.cache.as_ref().filter(|caching| has_lock && caching.key == storing.key)
-        else {
+        let is_shared = self.upstream.cache.as_ref().is_some_and(|caching| {
+            caching.key == storing.key && caching.hold.as_ref().is_some_and(CacheHold::may_share)
+        });
+        if !has_lock || !is_shared {
             return;
-        };
-        let known = FillHead {
-            text: storing.text.clone(),
-            entry: storing.entry.clone(),
-            head: storing.head.clone(),
-            body_start: storing.body_start,
-        };
-        let owner = wake_token(self.thread.index, self.task());
-        storing.filling = caching.hold.as_ref().and_then(|hold| hold.begin_fill(storing.key, known, owner));
-    }
-
-    /// Writes the pending bytes of the body to the file, and waits for the write.
-    pub(crate) async fn write_store(&self, storing: &mut Storing) {
-        let pending = std::mem::take(&mut storing.pending);
+        }
+        let stated = self.answer().and_then(|answer| answer.head.content_length).unwrap_or(0);
         let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
-        let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
-        let count = pending.len() as u64;
-        let shares = storing.filling.is_some();
-        let job = move || -> io::Result<(StoreFile, Vec<u8>, Option<OpenFile>)> {
-            let (file, reader) = zone.open_store(shared, key, file, shares)?;
-            file.write(offset, &pending)?;
-            Ok((file, pending, reader))
-        };
-        match self.offload(job).await.flatten() {
-            Ok((file, mut pending, reader)) => {
-                pending.clear();
-                storing.pending = pending;
-                storing.written += count;
+        let bytes = storing.body_start.saturating_add(stated);
+        match self.offload(move || zone.open_shared(shared, key, bytes)).await.flatten() {
+            Ok((file, reader)) => {
+                let known = FillHead {
+                    text: storing.text.clone(),
+                    entry: storing.entry.clone(),
+                    head: storing.head.clone(),
+                    body_start: storing.body_start,
+                };
+                let owner = wake_token(self.thread.index, self.task());
+                let hold = self.upstream.cache.as_ref().and_then(|caching| caching.hold.as_ref());
+                storing.filling = hold.map(|hold| hold.begin_fill(key, known, reader, owner));
                 storing.file = Some(file);
-                if let Some(filling) = &storing.filling {
-                    if let Some(reader) = reader {
-                        filling.opened(reader);
-                    }
-                    filling.advance(storing.written);
-                }
             }
-            Err(error) => self.store_failed(storing, &error),
+            Err(error) => {
+                storing.pending = Vec::new();
+                self.store_failed(storing, &error);
+            }
         }
     }
 
-    fn store_failed(&self, storing: &mut Storing, error: &io::Error) {
+    /// Writes the pending bytes of the body to the file, and waits for the write. `behind`: the position of the client, if
+    /// it reads along.
+    pub(crate) async fn write_store(&mut self, storing: &mut Storing, behind: Option<u64>) {
+        let pending = Arc::new(std::mem::take(&mut storing.pending));
+        if storing.failed {
+            storing.keep(pending, behind);
+            return;
+        }
+        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
+        let bytes = Arc::clone(&pending);
+        let job = move || -> io::Result<StoreFile> {
+            let file = zone.open_store(shared, key, file)?;
+            file.write(offset, &bytes)?;
+            Ok(file)
+        };
+        match self.offload(job).await.flatten() {
+            Ok(file) => {
+                storing.written += pending.len() as u64;
+                storing.file = Some(file);
+                // The job has ended, so this is the only one that has them.
+                storing.pending = Arc::into_inner(pending).unwrap_or_default();
+                storing.pending.clear();
+                if let Some(filling) = &storing.filling {
+                    filling.advance(storing.written);
+                }
+            }
+            Err(error) => {
+                self.store_failed(storing, &error);
+                storing.keep(pending, behind);
+            }
+        }
+    }
+
+    /// The response is not stored. Requests that wait for it ask the upstream themselves, and those that read along get the
+    /// rest from memory.
+    fn store_failed(&mut self, storing: &mut Storing, error: &io::Error) {
         storing.failed = true;
-        storing.pending = Vec::new();
         storing.file = None;
-        // Requests that read the file have nothing more to wait for.
-        storing.filling = None;
-        storing.zone.failures.fetch_add(1, Ordering::Relaxed);
+        storing.zone.note_failure(self.thread.reactor.now().0);
+        if let Some(filling) = &storing.filling {
+            filling.leave_file();
+        }
+        if let Some(caching) = self.upstream.cache.as_mut().filter(|caching| caching.key == storing.key)
+            && caching.found.is_none()
+            && let Some(hold) = &mut caching.hold
+        {
+            hold.give_back();
+        }
         let path = String::from_utf8_lossy(&storing.zone.path_of(storing.key)).into_owned();
         self.log_at(
             Level::Crit,
@@ -259,36 +304,38 @@ impl Exchange {
         );
     }
 
-    /// The body is complete: its file gets its final name.
-    pub(crate) async fn finish_store(&mut self, mut storing: Box<Storing>) {
-        if storing.failed {
-            return;
-        }
-        let pending = std::mem::take(&mut storing.pending);
+    /// The body is complete: its file gets its final name. `behind`: the position of the client, if it reads along.
+    pub(crate) async fn finish_store(&mut self, mut storing: Box<Storing>, behind: Option<u64>) {
+        let pending = Arc::new(std::mem::take(&mut storing.pending));
         storing.entry.body_bytes = storing.written + pending.len() as u64;
-        let Some(beginning) = storing.entry.encode(&storing.text, &storing.head) else { return };
+        if !storing.failed {
+            match self.finish_file(&mut storing, &pending).await {
+                Ok(()) => storing.written = storing.entry.body_bytes,
+                Err(error) => self.store_failed(&mut storing, &error),
+            }
+        }
+        if storing.failed {
+            storing.keep(pending, behind);
+        }
+        if let Some(filling) = storing.filling.take() {
+            filling.complete(storing.entry.body_bytes);
+        }
+    }
+
+    async fn finish_file(&mut self, storing: &mut Storing, pending: &Arc<Vec<u8>>) -> io::Result<()> {
+        let beginning = storing.entry.encode(&storing.text, &storing.head).ok_or(io::ErrorKind::InvalidData)?;
         let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
         let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
-        let shares = storing.filling.is_some();
-        let job = move || -> io::Result<Option<OpenFile>> {
-            let (file, reader) = zone.open_store(shared, key, file, shares)?;
+        let pending = Arc::clone(pending);
+        let job = move || -> io::Result<()> {
+            let file = zone.open_store(shared, key, file)?;
             file.write(offset, &pending)?;
-            zone.finish(file, key, &beginning)?;
-            Ok(reader)
+            zone.finish(file, key, &beginning)
         };
-        match self.offload(job).await.flatten() {
-            Ok(reader) => {
-                let bytes = (storing.body_start + storing.entry.body_bytes).next_multiple_of(BLOCK_BYTES);
-                self.note_stored(storing.key, bytes);
-                if let Some(filling) = storing.filling.take() {
-                    if let Some(reader) = reader {
-                        filling.opened(reader);
-                    }
-                    filling.complete(storing.entry.body_bytes);
-                }
-            }
-            Err(error) => self.store_failed(&mut storing, &error),
-        }
+        self.offload(job).await.flatten()?;
+        let bytes = (storing.body_start + storing.entry.body_bytes).next_multiple_of(BLOCK_BYTES);
+        self.note_stored(storing.key, bytes);
+        Ok(())
     }
 
     /// Tells the index that the file of a key exists. The key may differ from the requested one if the response has

@@ -63,7 +63,7 @@ const POOLS: [Column; 8] = [
     ("reused", "reused", number),
     ("discarded", "discarded", number),
 ];
-const CACHES: [Column; 10] = [
+const CACHES: [Column; 11] = [
     ("zone", "zone", text),
     ("keys", "keys", number),
     ("keys_max", "keys_max", number),
@@ -74,6 +74,7 @@ const CACHES: [Column; 10] = [
     ("stale", "stale", number),
     ("bypassed", "bypassed", number),
     ("write_failures", "write_failures", number),
+    ("bad_files", "bad_files", number),
 ];
 const ENTRIES: [Column; 4] = [
     ("key", "key", text),

@@ -1,13 +1,14 @@
 //! A response that another exchange is storing (`proxy_cache_lock`): this exchange sends what the file has, and waits
-//! for more. It never reads past the end of the file, and the storing exchange does not wait for it.
+//! for more. It never reads past the end of the file, and the storing exchange does not wait for it, unless the file takes no more:
+//! the rest then comes from memory.
 
 use crate::base::close::CloseReason;
 use crate::base::stall_timeout::StallTimeout;
+use crate::content::files::send::gone;
 use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
 use crate::registry::cache::cached_file::CachedFile;
-use crate::registry::cache::fill::{Fill, FillState};
-use crate::registry::process::wake_token;
+use crate::registry::cache::fill::{Reached, Reader};
 use reactor::{Interest, OpenFile, Woken};
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The position of a cached response's body.
-pub(super) struct CachedBody {
+pub(crate) struct CachedBody {
     /// Its offset in the file.
-    pub(super) start: u64,
+    start: u64,
     /// Its length. If it is still being stored and has no stated length, an upper bound.
     pub(super) size: u64,
     is_length_known: bool,
@@ -29,7 +30,17 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 enum From {
     File(Rc<CachedFile>),
-    Fill(Arc<Fill>),
+    Fill(Reader),
+}
+
+/// The next bytes of a body.
+enum NextBytes {
+    /// The file has them up to this offset.
+    InFile(Arc<OpenFile>, u64),
+    /// A piece in memory, and the position in it.
+    InMemory(Arc<Vec<u8>>, usize),
+    /// The body is over.
+    End,
 }
 
 impl CachedBody {
@@ -38,10 +49,10 @@ impl CachedBody {
         Self { start, size, is_length_known: true, from: From::File(found) }
     }
 
-    pub(super) fn of_fill(fill: Arc<Fill>, stated: Option<u64>) -> Self {
-        let start = fill.known.body_start;
+    pub(crate) fn of_fill(reader: Reader, stated: Option<u64>) -> Self {
+        let start = reader.fill().known.body_start;
         let size = stated.unwrap_or(u64::MAX - start);
-        Self { start, size, is_length_known: stated.is_some(), from: From::Fill(fill) }
+        Self { start, size, is_length_known: stated.is_some(), from: From::Fill(reader) }
     }
 
     /// The bytes of a range, if they were read with the head.
@@ -67,7 +78,7 @@ impl CachedBody {
 impl Exchange {
     /// Sends a range of a cached body, by `sendfile(2)` in pieces of `by_sendfile` bytes, or else by reading pieces of
     /// `chunk`. `false`: the file is shorter.
-    pub(super) async fn send_cached_range(
+    pub(crate) async fn send_cached_range(
         &mut self,
         body: &CachedBody,
         range: Range<u64>,
@@ -76,8 +87,16 @@ impl Exchange {
     ) -> Result<bool, CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            let Some((file, end)) = self.await_cached(body, offset, range.end).await? else {
-                return Ok(!body.is_length_known);
+            let (file, end) = match self.await_cached(body, offset, range.end).await? {
+                NextBytes::InFile(file, end) => (file, end),
+                NextBytes::InMemory(piece, at) => {
+                    let left = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
+                    let bytes = &piece[at..piece.len().min(at.saturating_add(left))];
+                    self.send_from_memory(bytes, chunk).await?;
+                    offset += bytes.len() as u64;
+                    continue;
+                }
+                NextBytes::End => return Ok(!body.is_length_known),
             };
             let place = body.start + offset..body.start + end;
             match by_sendfile {
@@ -90,31 +109,36 @@ impl Exchange {
         Ok(true)
     }
 
-    /// The file, and how far it can be read now; `None` at the end of the body.
-    async fn await_cached(
-        &mut self,
-        body: &CachedBody,
-        offset: u64,
-        end: u64,
-    ) -> Result<Option<(Arc<OpenFile>, u64)>, CloseReason> {
-        let fill = match &body.from {
-            From::File(found) => return Ok(Some((Arc::clone(&found.file), end))),
-            From::Fill(fill) => fill,
+    /// Sends bytes in pieces of `chunk`, each when the client has accepted the one before.
+    async fn send_from_memory(&mut self, bytes: &[u8], chunk: usize) -> Result<(), CloseReason> {
+        for piece in bytes.chunks(chunk.max(1)) {
+            gone(self.response.filters.send_body(&mut self.down, piece, false))?;
+            while !gone(self.response.filters.flush(&mut self.down))? {
+                self.wait_for_client().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next bytes.
+    async fn await_cached(&mut self, body: &CachedBody, offset: u64, end: u64) -> Result<NextBytes, CloseReason> {
+        let reader = match &body.from {
+            From::File(found) => return Ok(NextBytes::InFile(Arc::clone(&found.file), end)),
+            From::Fill(reader) => reader,
         };
-        let token = wake_token(self.thread.index, self.task());
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
             if self.response.filters.flush(&mut self.down).is_err() {
                 return Err(CloseReason::ClientAborted);
             }
-            let reached = fill.look(offset, token, self.thread.shared);
-            if let Some(file) = fill.file().filter(|_| reached.written > offset) {
-                return Ok(Some((Arc::clone(file), reached.written.min(end))));
-            }
-            match reached.state {
-                FillState::Going => {}
-                FillState::Whole => return Ok(None),
-                FillState::Failed => {
+            match reader.look(offset) {
+                Reached::InFile(reached) => {
+                    return Ok(NextBytes::InFile(Arc::clone(reader.fill().file()), reached.min(end)));
+                }
+                Reached::InMemory(piece, at) => return Ok(NextBytes::InMemory(piece, at)),
+                Reached::NotYet => {}
+                Reached::End => return Ok(NextBytes::End),
+                Reached::Failed => {
                     self.error_log(
                         "the request that gets this response for the cache has failed while reading upstream",
                     );

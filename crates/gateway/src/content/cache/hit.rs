@@ -45,9 +45,9 @@ impl Exchange {
         }
         let (followed, found) = (caching.followed.take(), caching.found.take());
         let body = match (followed, found) {
-            (Some(fill), _) if self.read_cached_head(&fill.known.head) => {
+            (Some(reader), _) if self.read_cached_head(&reader.fill().known.head) => {
                 let stated = self.answer().and_then(|answer| answer.head.content_length);
-                CachedBody::of_fill(fill, stated)
+                CachedBody::of_fill(reader, stated)
             }
             (None, Some(mut found)) if self.read_cached_head(found.head()) => {
                 if because == Some(CacheUse::Revalidated) {

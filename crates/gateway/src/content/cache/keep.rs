@@ -120,7 +120,12 @@ impl Exchange {
             variant,
         };
         let caching = self.upstream.cache.as_ref()?;
-        Some(Box::new(Storing::new(caching, key, entry, &answer.stored())))
+        let head = answer.stored();
+        if !entry.fits(&caching.text, &head) {
+            self.refuse_store();
+            return None;
+        }
+        Some(Box::new(Storing::new(caching, key, entry, &head)))
     }
 
     /// Counts the cache status of a request, and releases the key.

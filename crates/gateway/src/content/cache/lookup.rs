@@ -12,7 +12,7 @@ use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::plan::cache::{CacheChoice, CacheLock, CachePlan};
 use crate::registry::cache::cached_file::CachedFile;
-use crate::registry::cache::fill::Fill;
+use crate::registry::cache::fill::{Fill, Reader};
 use crate::registry::cache::sharing::Filler;
 use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
 use crate::registry::generation::BoundProxy;
@@ -27,6 +27,7 @@ use rules::variable::Variable;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often a request asks whether another process has stored the response: soon, then twenty times a second.
@@ -59,7 +60,7 @@ pub(crate) enum Cached {
 enum OpenedCached {
     Response(Rc<CachedFile>),
     /// Another exchange is storing the response.
-    Fill(Arc<Fill>),
+    Fill(Reader),
     /// The file holds another variant than the request wants.
     Variant(Key),
     Nothing,
@@ -242,7 +243,7 @@ impl Exchange {
             self.log_at(Level::Alert, &message);
             return self.ask_without_storing();
         };
-        let mut give_up_at = None;
+        let mut wait = LockWait::default();
         loop {
             match found {
                 Found::Status(status) => {
@@ -252,7 +253,7 @@ impl Exchange {
                 Found::Scarce => return self.ask_without_storing(),
                 Found::New | Found::File | Found::NoFile => {}
             }
-            let opened = self.open_or_follow(cache, &zone, key, found).await;
+            let opened = self.open_or_follow(cache, (&zone, key, found), &mut wait).await;
             if self.routing.is_update && !(matches!(opened, OpenedCached::Variant(_)) && key == main) {
                 hold.take_over(self.thread.reactor.now().0);
             }
@@ -268,8 +269,8 @@ impl Exchange {
                     }
                     continue;
                 }
-                OpenedCached::Fill(fill) => {
-                    self.follow(hold, fill);
+                OpenedCached::Fill(reader) => {
+                    self.follow(hold, reader);
                     return Consulted::Send;
                 }
                 OpenedCached::Response(file) => {
@@ -283,8 +284,8 @@ impl Exchange {
             if found == Found::New && cache.min_uses > 1 {
                 return self.ask_without_storing();
             }
-            if let Some(lock) = cache.lock {
-                match self.await_lock(&mut hold, lock, &mut give_up_at).await {
+            if let Some(lock) = cache.lock.filter(|_| !zone.fails(self.thread.reactor.now().0)) {
+                match self.await_lock(&mut hold, lock, &mut wait).await {
                     Locked::Ours => {}
                     Locked::Changed => {
                         found = hold.look(cache.min_uses, self.now_s());
@@ -307,10 +308,10 @@ impl Exchange {
     }
 
     /// `proxy_cache_lock`
-    async fn await_lock(&self, hold: &mut CacheHold, lock: CacheLock, give_up_at: &mut Option<Millis>) -> Locked {
+    async fn await_lock(&self, hold: &mut CacheHold, lock: CacheLock, wait: &mut LockWait) -> Locked {
         let now = self.thread.reactor.now();
         let filler = hold.lock_missing(now.0, lock.age_ms);
-        let give_up_at = *give_up_at.get_or_insert(Millis(now.0.saturating_add(lock.timeout_ms)));
+        let give_up_at = *wait.give_up_at.get_or_insert(Millis(now.0.saturating_add(lock.timeout_ms)));
         let until = match filler {
             Some(Filler::Own) => return Locked::Ours,
             Some(Filler::Until(until)) => until,
@@ -322,6 +323,10 @@ impl Exchange {
             return Locked::TimedOut;
         }
         hold.wait(wake_token(self.thread.index, self.task()));
+        if !wait.had_fill && hold.has_fill() {
+            // It began between the lookup and this wait.
+            return Locked::Changed;
+        }
         let left = until.min(give_up_at.0).saturating_sub(now.0).max(1);
         match self.wait(Wants::NOTHING, Duration::from_millis(left)).await {
             Woken::PeerGone => Locked::ClientGone,
@@ -352,15 +357,22 @@ impl Exchange {
     }
 
     /// Opens a key's file, or finds the response that another exchange is storing under it.
-    async fn open_or_follow(&self, cache: &CachePlan, zone: &Arc<CacheZone>, key: Key, found: Found) -> OpenedCached {
-        match cache.lock.and_then(|_| zone.fill_of(key)).filter(|_| found != Found::File) {
-            Some(fill) => self.judge_fill(fill),
+    async fn open_or_follow(
+        &self,
+        cache: &CachePlan,
+        (zone, key, found): (&Arc<CacheZone>, Key, Found),
+        wait: &mut LockWait,
+    ) -> OpenedCached {
+        let fill = cache.lock.and_then(|_| zone.fill_of(key)).filter(|_| found != Found::File);
+        wait.had_fill = fill.is_some();
+        match fill {
+            Some(fill) => self.judge_fill(&fill),
             None => self.open_cached(zone, key).await,
         }
     }
 
     /// Whether the response that another exchange is storing answers this request.
-    fn judge_fill(&self, fill: Arc<Fill>) -> OpenedCached {
+    fn judge_fill(&self, fill: &Arc<Fill>) -> OpenedCached {
         let Some(caching) = self.upstream.cache.as_ref().filter(|caching| caching.text == fill.known.text) else {
             return OpenedCached::Nothing;
         };
@@ -371,14 +383,24 @@ impl Exchange {
                 return OpenedCached::Variant(wanted);
             }
         }
-        if entry.is_fresh(self.now_s()) { OpenedCached::Fill(fill) } else { OpenedCached::Nothing }
+        if !entry.is_fresh(self.now_s()) || self.asks_for_several_ranges() {
+            return OpenedCached::Nothing;
+        }
+        let joined = fill.join(wake_token(self.thread.index, self.task()), self.thread.shared);
+        joined.map_or(OpenedCached::Nothing, OpenedCached::Fill)
+    }
+
+    /// Several ranges may go back in the body, so they are cut out of the whole response.
+    fn asks_for_several_ranges(&self) -> bool {
+        let range = self.request.head.value(FieldId::Range, &self.request.bytes);
+        range.is_some_and(|range| range.contains(&b','))
     }
 
     /// Sends a response while another exchange stores it.
-    fn follow(&mut self, hold: CacheHold, fill: Arc<Fill>) {
+    fn follow(&mut self, hold: CacheHold, reader: Reader) {
         if let Some(caching) = &mut self.upstream.cache {
             caching.status = CacheStatus::Hit;
-            caching.followed = Some(fill);
+            caching.followed = Some(reader);
             caching.hold = Some(hold);
         }
     }
@@ -442,6 +464,7 @@ impl Exchange {
         let Some(caching) = &self.upstream.cache else { return OpenedCached::Nothing };
         if file.key() != caching.text {
             let path = zone.path_of(key);
+            zone.bad_files.fetch_add(1, Ordering::Relaxed);
             self.log_at(Level::Crit, &format!("cache file \"{}\" has md5 collision", String::from_utf8_lossy(&path)));
             return OpenedCached::Nothing;
         }
@@ -474,6 +497,7 @@ impl Exchange {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return None,
             Err(error) => {
                 let path = path.to_string_lossy();
+                zone.bad_files.fetch_add(1, Ordering::Relaxed);
                 self.log_at(Level::Crit, &format!("open() \"{path}\" failed ({})", errno(&error)));
                 return None;
             }
@@ -482,6 +506,7 @@ impl Exchange {
             Ok(parsed) => parsed,
             Err(fault) => {
                 let path = path.to_string_lossy();
+                zone.bad_files.fetch_add(1, Ordering::Relaxed);
                 self.log_at(Level::Crit, &format!("cache file \"{path}\" is not used: {fault}"));
                 return None;
             }
@@ -527,6 +552,15 @@ impl Exchange {
             }
         })
     }
+}
+
+/// State of a request that may wait for a key.
+#[derive(Default)]
+struct LockWait {
+    /// `proxy_cache_lock_timeout`
+    give_up_at: Option<Millis>,
+    /// Its last look at the key found a response that is being stored.
+    had_fill: bool,
 }
 
 /// The result of waiting for the right to fill a key.

@@ -21,6 +21,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
+use crate::registry::cache::fill::Reader;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::upstream::head::HeadFault;
@@ -318,7 +319,7 @@ impl Exchange {
             return RelayEnd::Complete;
         }
         if let Some(store) = &mut relay.store {
-            self.share_store(store);
+            Box::pin(self.share_store(store)).await;
         }
         match self.relay(relay, up, upload, plan).await {
             // As in nginx, a response that is being stored is received to its end.
@@ -383,13 +384,14 @@ impl Exchange {
         }
         let fill = store.as_ref().and_then(|store| store.fill().cloned());
         if let Some(store) = store {
-            Box::pin(self.finish_store(store)).await;
+            Box::pin(self.finish_store(store, relay.behind)).await;
         }
         if let Some(saving) = saving {
             Box::pin(self.finish_saved(saving)).await;
         }
         if let Some(from) = relay.behind {
-            Box::pin(self.send_rest(fill, from, relay_plan.buffer_bytes)).await;
+            let reader = fill.map(|fill| Reader::of_owner(fill, self.thread.shared));
+            Box::pin(self.send_rest(reader, from, relay_plan.buffer_bytes)).await;
         }
         AttemptEnd::Served
     }

@@ -3,10 +3,11 @@
 
 use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
+use crate::content::cache::follow::CachedBody;
 use crate::content::files::send::gone;
 use crate::content::proxy::relay::Relay;
 use crate::exchange::Exchange;
-use crate::registry::cache::fill::Fill;
+use crate::registry::cache::fill::{Fill, Reached, Reader};
 use std::sync::Arc;
 
 /// Bytes of the file that are sent at once.
@@ -25,11 +26,22 @@ pub(super) enum CaughtUp {
 }
 
 impl Exchange {
+    /// Serves a client that is behind, if this one is. Returns whether it would accept more.
+    pub(super) async fn serve_behind(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<CaughtUp, CloseReason> {
+        let caught_up = match relay.behind {
+            None => CaughtUp::Waits,
+            Some(_) => Box::pin(self.catch_up(relay, buffer_bytes)).await?,
+        };
+        if let Some(store) = &relay.store {
+            store.place_client(relay.behind);
+        }
+        Ok(caught_up)
+    }
+
     /// Sends what the file has and the client's socket accepts, at most `buffer_bytes` ahead of it.
-    pub(super) async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<CaughtUp, CloseReason> {
+    async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<CaughtUp, CloseReason> {
         for _ in 0..PIECES_MAX {
             let (Some(behind), Some(store)) = (relay.behind, relay.store.as_ref()) else { return Ok(CaughtUp::Waits) };
-            // The file could not be written, so the bytes since then are lost.
             let fill = store.fill().cloned().ok_or(CloseReason::Truncated)?;
             if gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 return Ok(CaughtUp::Waits);
@@ -40,20 +52,29 @@ impl Exchange {
                 relay.muted = false;
                 return Ok(CaughtUp::Waits);
             }
-            let left = store.written().saturating_sub(behind);
-            if left == 0 {
+            let sent = self.send_of_fill(&fill, behind, PIECE_BYTES.min(buffer_bytes)).await?;
+            if sent == 0 {
                 return Ok(CaughtUp::Waits);
             }
-            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES).min(buffer_bytes);
-            relay.behind = Some(behind + self.send_of_fill(&fill, behind, most).await?);
+            relay.behind = Some(behind + sent);
         }
         Ok(CaughtUp::TakesMore)
     }
 
-    /// Sends a piece of a body that is being stored.
+    /// Sends a piece of a body that is being stored, as far as it has come.
     async fn send_of_fill(&mut self, fill: &Fill, offset: u64, most: usize) -> Result<u64, CloseReason> {
-        let Some(file) = fill.file().cloned() else { return Err(CloseReason::Truncated) };
-        let place = fill.known.body_start + offset;
+        let end = match fill.find(offset) {
+            Reached::InFile(end) => end,
+            Reached::InMemory(piece, at) => {
+                let bytes = &piece[at..piece.len().min(at + most)];
+                gone(self.response.filters.send_body(&mut self.down, bytes, false))?;
+                return Ok(bytes.len() as u64);
+            }
+            Reached::NotYet | Reached::End => return Ok(0),
+            Reached::Failed => return Err(CloseReason::Truncated),
+        };
+        let most = most.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+        let (file, place) = (Arc::clone(fill.file()), fill.known.body_start + offset);
         let cached = file.read_cached_with(place, most, <[u8]>::to_vec);
         let bytes = match cached {
             Ok(Some(bytes)) => bytes,
@@ -71,14 +92,15 @@ impl Exchange {
         Ok(bytes.len() as u64)
     }
 
-    /// Sends the rest of a stored body, and its end. `fill`: `None` if it could not be stored.
-    pub(super) async fn send_rest(&mut self, fill: Option<Arc<Fill>>, from: u64, chunk: usize) {
-        let whole = fill.as_ref().and_then(|fill| Some((fill.file()?.clone(), fill.known.body_start, fill.whole()?)));
-        let Some((file, start, end)) = whole else {
+    /// Sends the rest of a body that was stored for others, and its end. `reader`: `None` if it has not come to its end.
+    pub(super) async fn send_rest(&mut self, reader: Option<Reader>, from: u64, chunk: usize) {
+        let whole = reader.and_then(|reader| reader.fill().whole().map(|end| (reader, end)));
+        let Some((reader, end)) = whole else {
             self.truncate();
             return;
         };
-        let sent = self.send_by_reading(None, &file, start + from..start + end, chunk).await;
+        let body = CachedBody::of_fill(reader, Some(end));
+        let sent = self.send_cached_range(&body, from..end, None, chunk).await;
         let ended = match sent {
             Ok(true) => gone(self.response.filters.send_body(&mut self.down, &[], true)),
             Ok(false) => Err(CloseReason::Truncated),

@@ -135,7 +135,7 @@ impl Relay {
         );
         match self.store.as_ref().filter(|store| waits && store.is_awaited()) {
             Some(store) if store.has_pending() => RelayStep::Store,
-            Some(_) if matches!(step, RelayStep::BothWaiting | RelayStep::ClientFull) => {
+            Some(_) if self.behind.is_none() && matches!(step, RelayStep::BothWaiting | RelayStep::ClientFull) => {
                 self.fall_behind();
                 RelayStep::Yield
             }
@@ -175,7 +175,7 @@ enum RelayStep {
     Store,
     /// Let other tasks run.
     Yield,
-    /// The pace permits no read for this long.
+    /// The pace, or those that read along, permit no read for this long.
     Paced(Duration),
 }
 
@@ -230,12 +230,9 @@ impl Exchange {
             let bounds = self.bounds(relay, plan);
             ask = ask.min(bounds.ask_max);
             let held = relay.held_bytes();
-            let takes_more = match relay.behind {
-                None => false,
-                Some(_) => match Box::pin(self.catch_up(relay, bounds.buffer_bytes)).await {
-                    Ok(caught_up) => caught_up == CaughtUp::TakesMore,
-                    Err(reason) => return RelayEnd::ClientGone(reason),
-                },
+            let takes_more = match self.serve_behind(relay, bounds.buffer_bytes).await {
+                Ok(caught_up) => caught_up == CaughtUp::TakesMore,
+                Err(reason) => return RelayEnd::ClientGone(reason),
             };
             let before = self.given_to_client();
             let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask);
@@ -255,6 +252,8 @@ impl Exchange {
                     if self.wait(self.client_room().holding(held), pause).await == Woken::PeerGone {
                         return RelayEnd::ClientGone(CloseReason::ClientAborted);
                     }
+                    // The upstream was not read meanwhile.
+                    stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
                     continue;
                 }
                 // A subrequest that the body waits for wakes this exchange.
@@ -293,9 +292,9 @@ impl Exchange {
     }
 
     /// Writes the received data to its file.
-    async fn write_kept(&self, relay: &mut Relay) {
+    async fn write_kept(&mut self, relay: &mut Relay) {
         if let Some(store) = relay.store.as_mut() {
-            self.write_store(store).await;
+            self.write_store(store, relay.behind).await;
         }
         if let Some(saving) = relay.saving.as_mut() {
             self.write_saved(saving).await;
@@ -341,6 +340,11 @@ fn step(
                 Ok(_) if filters.waiting_bytes(down) >= bounds.buffer_bytes => return RelayStep::ClientFull,
                 Ok(_) => {}
             }
+        }
+        // The requests that read along have to read first. They wake this exchange, and its client may be one of them.
+        if relay.store.as_ref().is_some_and(|store| store.is_full()) {
+            let is_client = relay.behind.is_some() && down.waiting_bytes() > 0;
+            return if is_client { RelayStep::ClientFull } else { RelayStep::Paced(LOOK_AGAIN) };
         }
         let before = if relay.muted { 0 } else { down.waiting_bytes() };
         // The held bytes are bounded; a client that has accepted everything so far may get more at once.

@@ -4,7 +4,7 @@
 use crate::registry::cache::CacheZone;
 use crate::registry::process::Registry;
 use cache::Key;
-use reactor::{Offload, OpenFile};
+use reactor::{Offload, OpenFile, reserve};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,6 +17,10 @@ use std::sync::atomic::Ordering;
 /// Permissions of files and directories: the worker's user only.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
+
+/// Room that a response reserves on the disk before its body has come. A head that states a huge length must not make the cache
+/// remove everything else for a body that may never come.
+const RESERVED_BYTES_MAX: u64 = 1 << 30;
 
 /// A file that is being written. Dropping it removes the file, unless it was finished.
 pub(crate) struct StoreFile {
@@ -79,19 +83,26 @@ impl CacheZone {
         Ok(StoreFile { file, temporary, offload: shared.offload.clone(), is_finished: false })
     }
 
-    /// Opens the temporary file of a key, unless it is open; if it `shares`, with a second descriptor for readers.
+    /// Opens the temporary file of a key, unless it is open.
     pub(crate) fn open_store(
         &self,
         shared: &'static Registry,
         key: Key,
         file: Option<StoreFile>,
-        shares: bool,
-    ) -> io::Result<(StoreFile, Option<OpenFile>)> {
-        if let Some(file) = file {
-            return Ok((file, None));
-        }
+    ) -> io::Result<StoreFile> {
+        file.map_or_else(|| self.create(shared, key), Ok)
+    }
+
+    /// Opens the temporary file of a key with room for this many bytes, and a second descriptor for readers.
+    pub(crate) fn open_shared(
+        &self,
+        shared: &'static Registry,
+        key: Key,
+        bytes: u64,
+    ) -> io::Result<(StoreFile, OpenFile)> {
         let file = self.create(shared, key)?;
-        let reader = if shares { Some(file.reader()?) } else { None };
+        reserve(&file.file, bytes.min(RESERVED_BYTES_MAX))?;
+        let reader = file.reader()?;
         Ok((file, reader))
     }
 

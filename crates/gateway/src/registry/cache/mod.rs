@@ -6,6 +6,7 @@ pub(crate) mod cached_file;
 pub(crate) mod commons;
 pub(crate) mod files;
 pub(crate) mod fill;
+mod kept;
 pub mod purging;
 pub(crate) mod sharing;
 pub(crate) mod tending;
@@ -26,6 +27,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A block of a file system: sizes of files are counted in these.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
+
+/// How long after a failed write `proxy_cache_lock` does not hold requests back: the next write tells whether the disk works
+/// again.
+const FAILS_MS: u64 = 1000;
 
 /// `$upstream_cache_status`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +83,12 @@ pub(crate) struct CacheZone {
     counts: [AtomicU64; CacheStatus::ALL.len()],
     /// Files that could not be written.
     pub(crate) failures: AtomicU64,
+    /// Files that were not used: damaged, unreadable, or with the response of another key.
+    pub(crate) bad_files: AtomicU64,
+    /// Files of other programs that the last walk has found.
+    pub(crate) foreign_files: AtomicU64,
+    /// When the last write failed, in milliseconds; 0: none has.
+    failed_at: AtomicU64,
 }
 
 struct ZoneState {
@@ -110,6 +121,9 @@ impl CacheZone {
             serial: AtomicU64::new(0),
             counts: Default::default(),
             failures: AtomicU64::new(0),
+            bad_files: AtomicU64::new(0),
+            foreign_files: AtomicU64::new(0),
+            failed_at: AtomicU64::new(0),
         }
     }
 
@@ -150,6 +164,18 @@ impl CacheZone {
 
     pub(crate) fn counted(&self, status: CacheStatus) -> u64 {
         self.counts[status as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts a file that could not be written.
+    pub(crate) fn note_failure(&self, now_ms: u64) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.failed_at.store(now_ms.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether files cannot be written now: then it is no use to wait until another request has stored a response.
+    pub(crate) fn fails(&self, now_ms: u64) -> bool {
+        let failed_at = self.failed_at.load(Ordering::Relaxed);
+        failed_at != 0 && now_ms.saturating_sub(failed_at) < FAILS_MS
     }
 
     pub(crate) fn sums(&self) -> Stored {

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Longest time for reading files. It suffices for about a million files in the page cache; an operator can repeat the
@@ -39,6 +40,8 @@ pub struct CacheRow {
     pub bypassed: u64,
     /// Responses that could not be written.
     pub write_failures: u64,
+    /// Files that were not used: damaged, unreadable, or with the response of another key.
+    pub bad_files: u64,
 }
 
 /// A response in a cache.
@@ -108,7 +111,8 @@ impl Generation {
                 expired: count(CacheStatus::Expired),
                 stale: count(CacheStatus::Stale) + count(CacheStatus::Updating),
                 bypassed: count(CacheStatus::Bypass),
-                write_failures: zone.failures.load(std::sync::atomic::Ordering::Relaxed),
+                write_failures: zone.failures.load(Ordering::Relaxed),
+                bad_files: zone.bad_files.load(Ordering::Relaxed),
             }
         };
         self.caches.iter().map(row).collect()

@@ -137,7 +137,7 @@ impl CacheHold {
     }
 
     /// Gives the right to fill the key back, and wakes the requests that wait for it.
-    pub(super) fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self) {
         if std::mem::take(&mut self.has_claim) {
             self.zone.release_claim(self.key);
         }

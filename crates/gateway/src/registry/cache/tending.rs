@@ -2,15 +2,17 @@
 //! directory, at the start and again periodically, so that files of an earlier or another process are counted. A job on
 //! the offload pool does a little at a time; no request waits for it.
 
+use crate::base::logs::error::Level;
 use crate::registry::cache::CacheZone;
 use crate::registry::cache::purging::read_entry;
 use crate::registry::process::Registry;
-use cache::{Key, News, Record, decode_snapshot, encode_snapshot};
+use cache::{FIXED_BYTES, Key, News, Record, decode_snapshot, encode_snapshot, is_foreign};
 use reactor::{free_bytes, monotonic_millis};
-use std::fs::ReadDir;
+use std::fs::{File, ReadDir};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -50,6 +52,18 @@ pub(crate) struct Walk {
     is_walking: bool,
     /// The present walk finds files that the index does not know.
     is_again: bool,
+    tally: Tally,
+}
+
+/// What a walk has found besides responses.
+#[derive(Default)]
+struct Tally {
+    /// Files that another program has written, or that cannot be read.
+    foreign: u64,
+    /// The first of them.
+    example: Option<PathBuf>,
+    /// Files of this program that are damaged or of another version; they are removed.
+    damaged: u64,
 }
 
 impl Walk {
@@ -89,7 +103,7 @@ impl CacheZone {
                 zone.remove_old(now_s);
             }
             if walks {
-                zone.walk_on(now_s);
+                zone.walk_on(shared, now_s);
             }
             zone.is_tended.store(false, Ordering::Release);
         };
@@ -140,13 +154,14 @@ impl CacheZone {
         walk.ended_at_s.is_some() && !is_stale
     }
 
-    fn walk_on(&self, now_s: i64) {
+    fn walk_on(&self, shared: &Registry, now_s: i64) {
         let settings = self.settings();
         let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         if !walk.is_walking {
             if walk.ended_at_s.is_none() {
-                self.load_snapshot();
+                self.load_snapshot(shared);
             }
+            walk.tally = Tally::default();
             walk.is_again = self.walk_is_stale.swap(false, Ordering::AcqRel);
             walk.is_walking = true;
             walk.open = std::fs::read_dir(self.directory()).into_iter().collect();
@@ -156,6 +171,7 @@ impl CacheZone {
             let Some(directory) = walk.open.last_mut() else {
                 walk.is_walking = false;
                 walk.ended_at_s = Some(now_s);
+                self.report(shared, &walk.tally);
                 return;
             };
             let Some(Ok(entry)) = directory.next() else {
@@ -168,14 +184,51 @@ impl CacheZone {
                 continue;
             }
             files += 1;
-            self.note_found(&path, entry.file_name().as_bytes(), now_s);
+            self.note_found(&path, entry.file_name().as_bytes(), now_s, &mut walk.tally);
+        }
+    }
+
+    /// Logs what a walk has found besides responses.
+    fn report(&self, shared: &Registry, tally: &Tally) {
+        self.foreign_files.store(tally.foreign, Ordering::Relaxed);
+        if !self.tends() {
+            // The process that removes files tells it for all.
+            return;
+        }
+        let place = self.directory().display();
+        if let Some(example) = &tally.example {
+            let message = format!(
+                "cache \"{}\": {} files in \"{place}\" are not of Holdfast, the first is \"{}\"; they are left alone, and max_size does \
+                 not count them",
+                self.name,
+                tally.foreign,
+                example.display()
+            );
+            shared.error_log.log(Level::Warn, &message);
+        }
+        if tally.damaged > 0 {
+            let message =
+                format!("cache \"{}\": {} damaged files in \"{place}\" were removed", self.name, tally.damaged);
+            shared.error_log.log(Level::Warn, &message);
         }
     }
 
     /// Loads the index that the previous process saved. The walk corrects errors in the snapshot.
-    fn load_snapshot(&self) {
-        let Ok(bytes) = std::fs::read(self.directory().join(SNAPSHOT)) else { return };
-        let Ok(records) = decode_snapshot(&bytes) else { return };
+    fn load_snapshot(&self, shared: &Registry) {
+        let path = self.directory().join(SNAPSHOT);
+        let unused = |why: &dyn std::fmt::Display| {
+            let message = format!("\"{}\" is not used: {why}; the folder is read instead", path.display());
+            shared.error_log.log(Level::Warn, &message);
+        };
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) => return unused(&error),
+        };
+        let records = match decode_snapshot(&bytes) {
+            Ok(records) => records,
+            Err(fault) => return unused(&fault),
+        };
         let records = records.collect::<Vec<_>>();
         self.with_index(|index| index.reserve(records.len()));
         for part in records.chunks(LOADED_AT_ONCE) {
@@ -202,7 +255,7 @@ impl CacheZone {
     }
 
     /// Handles a file that was found in the directory.
-    fn note_found(&self, path: &Path, name: &[u8], now_s: i64) {
+    fn note_found(&self, path: &Path, name: &[u8], now_s: i64, tally: &mut Tally) {
         let Ok(metadata) = std::fs::metadata(path) else { return };
         let Some(key) = Key::from_hex(name) else {
             let is_ours = name.split(|&byte| byte == b'.').next().is_some_and(|name| Key::from_hex(name).is_some());
@@ -216,8 +269,7 @@ impl CacheZone {
         }
         let mut buffer = Vec::new();
         let Some(main) = read_entry(path, &mut buffer).map(|parsed| Key::of(parsed.key)) else {
-            // Not a response of this format version; one that is being replaced right now is complete under its name.
-            let _ = std::fs::remove_file(path);
+            self.note_strange(path, tally);
             return;
         };
         let inactive_s = self.settings().inactive_s;
@@ -235,4 +287,28 @@ impl CacheZone {
             let _ = std::fs::remove_file(path);
         }
     }
+
+    /// Handles a file with the name of a key that is no response.
+    fn note_strange(&self, path: &Path, tally: &mut Tally) {
+        match begins_foreign(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // One that is being replaced right now is complete under its name.
+            Ok(false) => {
+                tally.damaged += 1;
+                self.bad_files.fetch_add(1, Ordering::Relaxed);
+                let _ = std::fs::remove_file(path);
+            }
+            Ok(true) | Err(_) => {
+                tally.foreign += 1;
+                tally.example.get_or_insert_with(|| path.to_owned());
+            }
+        }
+    }
+}
+
+/// Whether a file is another program's.
+fn begins_foreign(path: &Path) -> io::Result<bool> {
+    let mut beginning = Vec::new();
+    File::open(path)?.take(FIXED_BYTES as u64).read_to_end(&mut beginning)?;
+    Ok(is_foreign(&beginning))
 }

@@ -1,5 +1,6 @@
 //! K1–K9: caches with truncated files, a full disk, or a small index; responses and requests that would poison them.
 
+use cache::Key;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -11,12 +12,19 @@ pub(super) fn cached(zone: &str, words: &str, peer: &Peer) -> Gateway {
         "error_log stderr info; events {{ worker_connections 4096; }} http {{
             proxy_cache_path cache levels=1:2 keys_zone=one:1m {zone};
             add_header X-Cache $upstream_cache_status always;
-            server {{ listen {{listen}}; location / {{
+            server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
                 proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h; {words}
             }} }}
         }}"
     );
     Gateway::start(&text, &[peer.address()])
+}
+
+/// A figure of the cache.
+pub(super) fn metric(gateway: &Gateway, name: &str) -> String {
+    let page = gateway.client().get("/status/metrics", "").text();
+    let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name}{{zone=\"one\"}} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).to_owned()
 }
 
 /// An upstream that counts what it is asked.
@@ -88,6 +96,7 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
         assert_eq!(get(&mut client, "/a"), heard("HIT", &expected));
     }
     gateway.logged("is not used: its checksum is wrong");
+    assert_eq!(metric(&gateway, "holdfast_cache_bad_files_total"), "7");
 }
 
 #[test]
@@ -107,6 +116,7 @@ fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     // Files are written after their responses.
     let failed = || gateway.error_log().matches("cannot be written").count();
     until("the third response was not written", || (failed() == 3).then_some(()));
+    assert_eq!(metric(&gateway, "holdfast_cache_write_failures_total"), "3");
     std::fs::remove_file(&place).unwrap();
     assert_eq!(get(&mut client, "/a"), heard("MISS", "response 4 to /a"));
     assert_eq!(get(&mut client, "/a"), heard("HIT", "response 4 to /a"), "it works again");
@@ -231,6 +241,25 @@ fn k06_a_cache_stays_within_its_size() {
 }
 
 #[test]
+fn k06_a_cache_leaves_room_on_its_disk() {
+    testkit::with_own_mounts(|| {
+        let (peer, _) = counting(|_, _| {
+            let body = "x".repeat(3000);
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{body}").into_bytes()
+        });
+        let gateway = cached("min_free=64k manager_sleep=10ms", "", &peer);
+        let _disk = testkit::SmallDisk::mount(&gateway.prefix().join("cache"), 256 * 1024);
+        let mut client = gateway.client();
+        for number in 0..60 {
+            assert_eq!(get(&mut client, &format!("/{number}")).0, "MISS");
+        }
+        // A file has one block of 4 KB.
+        until("64 KB are free", || (files(&gateway).len() <= 48).then_some(()));
+        assert_eq!(get(&mut client, "/59").0, "HIT", "the newest one stays");
+    });
+}
+
+#[test]
 fn k06_unused_responses_are_removed() {
     let (peer, _) = counting(plain);
     let gateway = cached("inactive=1s manager_sleep=10ms", "", &peer);
@@ -258,6 +287,49 @@ fn k07_files_outlive_the_process_and_are_counted_again() {
     assert_eq!(get(&mut client, "/b"), heard("HIT", "response 2 to /b"), "at once");
     assert_eq!(count.load(Ordering::SeqCst), 0);
     drop(first);
+}
+
+#[test]
+fn k07_files_of_other_programs_are_left_alone_and_damaged_ones_are_removed() {
+    let (peer, _) = counting(plain);
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let text = format!(
+            "error_log stderr info; events {{}} http {{
+                proxy_cache_path {} keys_zone=one:1m;
+                server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
+                    proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h;
+                }} }}
+            }}",
+            folder.path().display()
+        );
+        Gateway::start(&text, &[peer.address()])
+    };
+    let stored = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+        let whole = entries.filter(|entry| Key::from_hex(entry.file_name().as_encoded_bytes()).is_some());
+        whole.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let first = start();
+    for target in ["/a", "/b", "/c"] {
+        first.client().get(target, "");
+    }
+    let files = until("they are stored", || Some(stored()).filter(|files| files.len() == 3));
+    drop(first);
+    // A file of nginx, one that a power failure has left, and one that is whole.
+    let nginx = [&[5, 0, 0, 0, 0, 0, 0, 0, 0x80][..], &[0; 300], b"\nKEY: /a\nHTTP/1.1 200 OK\r\n\r\nbody"].concat();
+    std::fs::write(&files[0], &nginx).unwrap();
+    std::fs::write(&files[1], [0; 500]).unwrap();
+    std::fs::write(folder.path().join("index.snapshot"), "garbage").unwrap();
+    let second = start();
+    let line = second.logged("are not of Holdfast");
+    assert!(line.contains(" [warn] ") && line.contains("cache \"one\": 1 files in"), "{line}");
+    assert!(second.logged("damaged files in").contains("cache \"one\": 1 damaged files"));
+    assert!(second.logged("index.snapshot\" is not used").contains("it has no header of this version"));
+    let counted = ["holdfast_cache_foreign_files", "holdfast_cache_bad_files_total"].map(|name| metric(&second, name));
+    assert_eq!(counted, ["1", "1"]);
+    assert_eq!(std::fs::read(&files[0]).unwrap(), nginx);
+    assert!(!files[1].exists() && files[2].exists());
 }
 
 #[test]
@@ -337,7 +409,13 @@ fn hits_of_every_size_come_whole_and_in_part() {
             format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nAccept-Ranges: bytes\r\nX-Long: {field}\r\n\r\n");
         (head + &body).into_bytes()
     });
-    let gateway = cached("", "proxy_buffer_size 16k; proxy_buffers 8 16k; limit_rate $arg_rate;", &peer);
+    for sendfile in ["off", "on"] {
+        let words = format!("proxy_buffer_size 16k; proxy_buffers 8 16k; limit_rate $arg_rate; sendfile {sendfile};");
+        hits_come_whole_and_in_part(&cached("", &words, &peer), sendfile);
+    }
+}
+
+fn hits_come_whole_and_in_part(gateway: &Gateway, sendfile: &str) {
     let mut client = gateway.client();
     // Around what is read with the head (4 KB of a large file, 20 KB of another one), and what one `sendfile` moves.
     for size in [0, 1, 3_500, 4_096, 16_384, 16_385, 19_900, 20_000, 20_480, 20_481, 61_000, 65_536, 70_000, 3_000_000]
@@ -347,12 +425,13 @@ fn hits_of_every_size_come_whole_and_in_part() {
             let whole = client.get(&target, "").text();
             assert_eq!(whole.len(), size);
             let hit = client.get(&target, "");
-            assert_eq!((hit.value("X-Cache"), hit.text() == whole), (Some("HIT"), true), "{target}");
-            assert!(client.get(&format!("{target}?rate=100m"), "").text() == whole, "{target} with a rate");
+            let what = format!("{target}, sendfile {sendfile}");
+            assert_eq!((hit.value("X-Cache"), hit.text() == whole), (Some("HIT"), true), "{what}");
+            assert!(client.get(&format!("{target}?rate=100m"), "").text() == whole, "{what}, with a rate");
             for (from, to) in [(0, 0), (0, 99), (100, 5_000), (4_000, 30_000), (1, 2_999_999)] {
                 if to < size {
                     let part = client.get(&target, &format!("Range: bytes={from}-{to}\r\n"));
-                    assert_eq!((part.status(), part.text() == whole[from..=to]), (206, true), "{target} {from}-{to}");
+                    assert_eq!((part.status(), part.text() == whole[from..=to]), (206, true), "{what}, {from}-{to}");
                 }
             }
         }

@@ -9,6 +9,7 @@ mod collapse;
 mod early_hints;
 mod fastcgi;
 mod floor;
+mod full_disk;
 mod includes;
 mod learn;
 mod overload;

@@ -51,4 +51,18 @@ pub(crate) const FAMILIES: &[Family] = &[
         help: "Responses that could not be written to the disk.",
         write: |out, all| zones(out, all, |zone| zone.write_failures),
     },
+    Family {
+        name: "holdfast_cache_bad_files_total",
+        kind: Kind::Counter,
+        labels: "zone",
+        help: "Files of a cache that were not used: damaged, unreadable, or with the response of another key.",
+        write: |out, all| zones(out, all, |zone| zone.bad_files),
+    },
+    Family {
+        name: "holdfast_cache_foreign_files",
+        kind: Kind::Gauge,
+        labels: "zone",
+        help: "Files of other programs in the folder of a cache, when it was last read.",
+        write: |out, all| zones(out, all, |zone| zone.foreign_files),
+    },
 ];

@@ -17,6 +17,10 @@ pub(crate) struct CacheZoneStatus {
     pub(crate) bytes: u64,
     /// Responses that could not be written.
     pub(crate) write_failures: u64,
+    /// Files that were not used: damaged, unreadable, or with the response of another key.
+    pub(crate) bad_files: u64,
+    /// Files of other programs in its folder.
+    pub(crate) foreign_files: u64,
     /// By `$upstream_cache_status`.
     pub(crate) requests: Labelled,
 }
@@ -33,6 +37,8 @@ fn status_of(zone: &CacheZone) -> CacheZoneStatus {
         keys_limit: sums.keys_max as u64,
         bytes: sums.bytes,
         write_failures: zone.failures.load(Ordering::Relaxed),
+        bad_files: zone.bad_files.load(Ordering::Relaxed),
+        foreign_files: zone.foreign_files.load(Ordering::Relaxed),
         requests: labelled(CacheStatus::ALL.into_iter().map(|status| (status.word(), zone.counted(status)))),
     }
 }

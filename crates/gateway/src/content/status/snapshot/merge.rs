@@ -189,7 +189,7 @@ impl Snapshot {
             }
         }
         for cache in &mut self.caches {
-            (cache.keys, cache.keys_limit, cache.bytes) = (0, 0, 0);
+            (cache.keys, cache.keys_limit, cache.bytes, cache.foreign_files) = (0, 0, 0, 0);
         }
     }
 }
@@ -346,6 +346,8 @@ impl CacheZoneStatus {
         self.keys_limit = self.keys_limit.max(other.keys_limit);
         self.bytes = self.bytes.max(other.bytes);
         self.write_failures += other.write_failures;
+        self.bad_files += other.bad_files;
+        self.foreign_files = self.foreign_files.max(other.foreign_files);
         add(&mut self.requests, &other.requests);
     }
 }
