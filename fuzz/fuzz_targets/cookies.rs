@@ -1,12 +1,15 @@
-//! Cookies: no panic, what is found is part of the field, and a Set-Cookie that is rewritten keeps its cookie and gains no line.
+//! Cookies: no panic, what is found is part of the field, and a Set-Cookie that is rewritten keeps its cookie and gains no line. The
+//! number in a cookie of `userid` survives being written again. Accept-Encoding: a quality is within its bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rules::captures::Captures;
+use rules::gzip::{QUALITY_MAX, coding_quality, gzip_quality};
 use rules::pattern::Pattern;
 use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
 use rules::set_cookie::{CookieMatch, CookieRules, DomainRule, FlagRule};
 use rules::template::{Template, View};
+use rules::user_id::UserId;
 use rules::variable::{UserVariables, Variable, cookie, set_cookie};
 use std::sync::LazyLock;
 
@@ -42,6 +45,13 @@ fuzz_target!(|input: &[u8]| {
     for value in [cookie(input, name), set_cookie(input, name)].into_iter().flatten() {
         assert!(input.as_ptr_range().contains(&value.as_ptr()) || value.is_empty());
         assert!(!value.contains(&b';'));
+    }
+    if let Ok(Some(id)) = UserId::decode(input) {
+        let again = UserId::decode(&id.encode(None)).ok().flatten();
+        assert_eq!(again.map(|id| id.shown("uid")), Some(id.shown("uid")));
+    }
+    for quality in [gzip_quality(input), coding_quality(input, b"br")].into_iter().flatten() {
+        assert!((1..=QUALITY_MAX).contains(&quality), "a quality of 0 refuses");
     }
     let mut out = Vec::new();
     let mut captures = Captures::default();

@@ -345,8 +345,8 @@ impl<'r> Checker<'_, 'r> {
 
     fn unsupported(&mut self, it: Subject<'_>, row: &Row) {
         let message = format!("directive \"{}\" is known but not supported by holdfast", row.name);
-        let instead = table::instead_of(row.module);
-        let mut hint = format!("it belongs to nginx's {}", row.module.0);
+        let mut hint = format!("it belongs to {}", row.module.owner());
+        let instead = table::instead_of(row);
         if !instead.is_empty() {
             hint.push_str("; ");
             hint.push_str(instead);

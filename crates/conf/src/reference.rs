@@ -10,7 +10,7 @@ const HEAD: &str = "\
 
 # Configuration reference
 
-Holdfast reads nginx.conf as nginx 1.31.4 defines it. This page lists every directive of nginx's own modules and says
+Holdfast reads nginx.conf as nginx 1.31.4 defines it. This page lists every directive of nginx's own modules, up to nginx 1.31.6, and says
 what holdfast does with it:
 
 | support | what it means |
@@ -19,7 +19,7 @@ what holdfast does with it:
 | takes effect with something | the gateway acts on it where the configuration has that; without it, `-t` notes that it is idle |
 | accepted | it is checked and has no effect here; `-t` notes why |
 | accepted without effect | accepted with a note; what it would act on is not supported |
-| not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
+| not supported | nginx has it, holdfast does not: an error, at `-t` as at start. What to use instead follows |
 
 A configuration that `-t` finds right starts. An inner level takes over the value of the outer one unless it sets its own;
 of a **list**, the inner level takes over all entries or, with one entry of its own, none.
@@ -55,10 +55,10 @@ pub fn markdown() -> String {
 const FOREIGN_HEAD: &str = "
 ## Known from elsewhere
 
-What open-source nginx does not have: an error that says whose a directive is, and what does its work here. A name that ends in `*`
-means all that begin so.
+What open-source nginx does not have: an error that names the owner of the directive, and what does its work here. A name that ends in `*`
+means all names with that prefix.
 
-| directives | whose | instead |
+| directives | owner | instead |
 |---|---|---|
 ";
 
@@ -177,10 +177,12 @@ fn support(row: &Directive) -> String {
         Support::No => {
             let values: Vec<String> =
                 row.neutral_values().map(|value| format!("`{}`", value.replace('|', "\\|"))).collect();
-            if values.is_empty() || row.args.block {
-                return "not supported".to_owned();
-            }
-            format!("not supported, but for {}", values.join(" and "))
+            let except = if values.is_empty() || row.args.block {
+                String::new()
+            } else {
+                format!(", but for {}", values.join(" and "))
+            };
+            format!("not supported{except}: {}", table::instead_of(row).replace('|', "\\|"))
         }
     }
 }

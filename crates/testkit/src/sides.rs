@@ -50,10 +50,11 @@ pub fn nginx_or_skip(generation: Nginx) -> Option<PathBuf> {
 }
 
 /// Modules that Debian has apart from nginx, after a word of the configurations that need them.
-const MODULES: [(&str, &str); 3] = [
+const MODULES: [(&str, &str); 4] = [
     ("brotli", "ngx_http_brotli_filter_module.so"),
     ("brotli_static", "ngx_http_brotli_static_module.so"),
     ("geoip2", "ngx_http_geoip2_module.so"),
+    ("more_set_headers", "ngx_http_headers_more_filter_module.so"),
 ];
 
 /// The files of the modules that this text needs. `cargo xtask peers` unpacks them beside the nginx that can load them.

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 /// Changed with the wrappers or the layout, so that an older folder is rebuilt.
-const LAYOUT: &str = "holdfast-peers 12";
+const LAYOUT: &str = "holdfast-peers 13";
 
 /// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
@@ -189,14 +189,16 @@ const PEERS: [Peer; 32] = [
 ];
 
 /// Packages with a part of a peer and no program: Debian's nginx has `stream` in a separate module, and modules of others.
-const PARTS: [(&str, Suite); 7] = [
+const PARTS: [(&str, Suite); 9] = [
     ("libnginx-mod-http-brotli-filter", Suite::System),
     ("libnginx-mod-http-brotli-static", Suite::System),
     ("libnginx-mod-http-geoip2", Suite::System),
+    ("libnginx-mod-http-headers-more-filter", Suite::System),
     ("libnginx-mod-stream", Suite::Newest),
     ("libnginx-mod-http-brotli-filter", Suite::Newest),
     ("libnginx-mod-http-brotli-static", Suite::Newest),
     ("libnginx-mod-http-geoip2", Suite::Newest),
+    ("libnginx-mod-http-headers-more-filter", Suite::Newest),
 ];
 
 const fn nginx_of(name: &'static str, suite: Suite) -> Peer {

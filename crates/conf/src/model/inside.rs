@@ -247,6 +247,14 @@ impl Walk {
             [b'~', b'*', ..] => self.env.regex(word, 2, true).map(Matcher::Regex),
             [b'~', ..] => self.env.regex(word, 1, false).map(Matcher::Regex),
             [b'@', name @ ..] => Ok(Matcher::Named(String::from_utf8_lossy(name).into_owned())),
+            // A URI begins with a slash: for nginx before 1.31.5 this is a prefix that matches nothing.
+            [b'$', ..] => {
+                let message =
+                    format!("location \"{}\" by a variable is known but not supported by holdfast", word.text());
+                Err(Diagnostic::error(word.span, message).with_hint(
+                    "`route_to @name condition ...` in a location leads to a named location by method, fields, arguments and variables",
+                ))
+            }
             uri => Ok(Matcher::Prefix(uri.to_vec())),
         }
     }

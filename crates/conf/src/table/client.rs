@@ -28,6 +28,8 @@ directives! {
         "Largest request body; a larger one is answered with 413, `0` allows any.", "client_max_body_size 8m;";
     "client_body_buffer_size" (1) "size" = "8k|16k" in Http | Server | Location, Value, Yes =>
         "How much of a request body is held in memory before it goes to a file.", "client_body_buffer_size 64k;";
+    "client_body_early_read" (1..) "string ..." in Http | Server, Value since "1.31.5", No =>
+        "Whether a request body is read before the location is chosen.";
     "client_body_timeout" (1) "time" = "60s" in Http | Server | Location, Value, Yes =>
         "How long a client may pause between two pieces of a request body.", "client_body_timeout 30s;";
     "client_body_temp_path" (1..=4) "path [level1 [level2 [level3]]]" = "client_body_temp"

@@ -240,6 +240,12 @@ directives! {
     "perl_set" (2) "$variable module::function | 'sub'" in Http, No + REPEATABLE, No =>
         "Variable computed by a Perl handler.";
 
+    module "ngx_http_json_module";
+    "json_max_depth" (1) "number" = "32" in Http, Value since "1.31.5", No =>
+        "Deepest nesting of a JSON document.";
+    "json_set" (3) "$variable $source path" in Http, No + REPEATABLE since "1.31.5", No =>
+        "Variable with a value of a JSON document that another variable holds.";
+
     module "ngx_http_js_module";
     "js_body_filter" (1..) "function | module.function [buffer_type=string | buffer]"
         in Location | IfInLocation | LimitExcept, Value since "njs", No =>

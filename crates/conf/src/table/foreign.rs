@@ -15,6 +15,7 @@ pub struct Foreign {
 }
 
 const PLUS: &str = "NGINX Plus";
+const THIRD: &str = "further third-party modules";
 
 /// All of them. A name appears once; whole names come before prefixes.
 pub const FOREIGN: &[Foreign] = &[
@@ -40,8 +41,33 @@ pub const FOREIGN: &[Foreign] = &[
     },
     Foreign {
         owner: PLUS,
-        names: &["f4f*", "hls*", "ntlm", "proxy_session_drop", "internal_redirect"],
-        instead: "there is nothing like it here",
+        names: &["f4f*", "hls*"],
+        instead: "make HLS or DASH segments ahead, for example with ffmpeg, and serve them as files",
+    },
+    Foreign {
+        owner: PLUS,
+        names: &["ntlm"],
+        instead: "NTLM signs a connection in, and connections to upstreams are shared here: keep nginx for it, or let clients use Kerberos",
+    },
+    Foreign {
+        owner: PLUS,
+        names: &["proxy_session_drop"],
+        instead: "a session that should end is closed by the client, the peer or `proxy_timeout`",
+    },
+    Foreign {
+        owner: PLUS,
+        names: &["internal_redirect"],
+        instead: "`try_files`, `route_to` and `error_page` lead to another location, and so does X-Accel-Redirect",
+    },
+    Foreign {
+        owner: PLUS,
+        names: &["auth_require"],
+        instead: "`auth_jwt_require` checks claims; for anything else `map` a variable and `return 403` in an `if`",
+    },
+    Foreign {
+        owner: PLUS,
+        names: &["num_map"],
+        instead: "`map` with expressions: `~^[1-9][0-9]{2,}$` matches 100 and more",
     },
     Foreign {
         owner: PLUS,
@@ -105,7 +131,7 @@ pub const FOREIGN: &[Foreign] = &[
             "iconv_filter",
             "set_iconv",
         ],
-        instead: "`return` says a text; the other work is an upstream's",
+        instead: "`return` answers with a text, `memcached_pass` reads Memcached, `proxy_cache` stores responses; the rest is work for an upstream",
     },
     Foreign {
         owner: "the vts, sts and Prometheus exporter modules",
@@ -135,12 +161,12 @@ pub const FOREIGN: &[Foreign] = &[
             "MainRule",
             "testcookie*",
         ],
-        instead: "requests are held against RFC 9112, and no rules about their content are known",
+        instead: "requests are checked against RFC 9112 only: put a firewall for applications, such as Coraza, before or behind holdfast",
     },
     Foreign {
         owner: "the modules that ask about users (PAM, LDAP, SPNEGO)",
         names: &["auth_pam*", "auth_ldap*", "ldap_server", "auth_gss*", "auth_digest*", "shib_request*"],
-        instead: "`allow` and `deny` know addresses; names and passwords are the upstream's",
+        instead: "`auth_request` asks a service that knows the directory, `auth_basic` reads a file of users, `auth_jwt` checks tokens",
     },
     Foreign {
         owner: "the modules for tracing",
@@ -159,17 +185,27 @@ pub const FOREIGN: &[Foreign] = &[
             "footer*",
             "substitutions*",
         ],
-        instead: "bodies are passed on as they are",
+        instead: "`sub_filter` replaces text, `add_after_body` appends a footer; minify and join files when the site is built",
     },
     Foreign {
-        owner: "modules for uploads, listings and WebDAV",
-        names: &["upload_*", "upload_progress", "track_uploads", "report_uploads", "fancyindex*", "dav_ext_*"],
-        instead: "there is nothing like it here",
+        owner: "modules for uploads",
+        names: &["upload_*", "upload_progress", "track_uploads", "report_uploads"],
+        instead: "the application takes the upload, with `proxy_request_buffering off` while it arrives; the browser knows its progress",
+    },
+    Foreign {
+        owner: "the module for listings",
+        names: &["fancyindex*"],
+        instead: "`autoindex`, in HTML, or in JSON for a page of your own",
+    },
+    Foreign {
+        owner: "the modules for WebDAV",
+        names: &["dav_ext_*"],
+        instead: "pass the path to a WebDAV server by `proxy_pass`: Apache's mod_dav, rclone or sftpgo",
     },
     Foreign {
         owner: "the modules for streaming and pushing (RTMP, nchan)",
         names: &["rtmp*", "nchan_*", "push_stream*", "vod*"],
-        instead: "WebSockets are tunnelled to an upstream; nothing is published from here",
+        instead: "run a server for it (MediaMTX, Centrifugo, nchan in nginx) and pass WebSockets and streams on to it by `proxy_pass`",
     },
     Foreign {
         owner: "Phusion Passenger",
@@ -182,29 +218,33 @@ pub const FOREIGN: &[Foreign] = &[
         instead: "`acme_issuer` and `acme_certificate` do its work, as in nginx",
     },
     Foreign {
-        owner: "further third-party modules",
-        names: &[
-            "proxy_connect",
-            "proxy_connect_allow",
-            "ajp_*",
-            "tfs_*",
-            "tnt_*",
-            "cookie_flag",
-            "jvm_route",
-            "limit_upstream_*",
-            "dynamic_limit_req*",
-            "sysguard*",
-            "eval*",
-            "cache_purge*",
-            "fastcgi_cache_purge_*",
-        ],
-        instead: "`proxy_cookie_flags` has the work of `cookie_flag`, `sticky route` that of `jvm_route`; there is nothing like the others",
+        owner: THIRD,
+        names: &["proxy_connect", "proxy_connect_allow"],
+        instead: "a forward proxy such as Squid answers CONNECT; to lead TCP to fixed places use `stream`",
+    },
+    Foreign {
+        owner: THIRD,
+        names: &["ajp_*", "tfs_*", "tnt_*"],
+        instead: "let the server speak HTTP too, and pass requests on by `proxy_pass`",
+    },
+    Foreign { owner: THIRD, names: &["cookie_flag"], instead: "`proxy_cookie_flags`" },
+    Foreign { owner: THIRD, names: &["jvm_route"], instead: "`sticky route`" },
+    Foreign {
+        owner: THIRD,
+        names: &["limit_upstream_*", "dynamic_limit_req*", "sysguard*"],
+        instead: "`limit_req`, `limit_conn`, `max_conns` with `queue`, and `memory_budget`",
+    },
+    Foreign { owner: THIRD, names: &["eval*"], instead: "`auth_request` with `auth_request_set`, or SSI" },
+    Foreign {
+        owner: THIRD,
+        names: &["cache_purge*", "fastcgi_cache_purge_*"],
+        instead: "`proxy_cache_purge`, and `ctl cache purge`",
     },
 ];
 
 /// The owner of a directive name, if it is in the list.
 pub fn foreign(name: &str) -> Option<&'static Foreign> {
-    let stands = |whole: bool| {
+    let listed = |whole: bool| {
         FOREIGN.iter().find(|foreign| {
             foreign.names.iter().any(|known| match known.strip_suffix('*') {
                 Some(start) => !whole && name.starts_with(start),
@@ -212,7 +252,7 @@ pub fn foreign(name: &str) -> Option<&'static Foreign> {
             })
         })
     };
-    stands(true).or_else(|| stands(false))
+    listed(true).or_else(|| listed(false))
 }
 
 #[cfg(test)]
@@ -225,7 +265,8 @@ mod tests {
     fn foreign_names_are_no_rows_and_each_has_one_owner() {
         let mut seen = BTreeSet::new();
         for foreign in FOREIGN {
-            assert!(!foreign.instead.is_empty() && !foreign.instead.ends_with('.'), "{}", foreign.owner);
+            let instead = foreign.instead;
+            assert!(!instead.is_empty() && !instead.ends_with('.') && !instead.contains("nothing like"), "{instead}");
             for name in foreign.names {
                 assert!(seen.insert(name), "{name} appears twice");
                 assert!(rows(name).is_empty(), "{name} has a row");

@@ -1,7 +1,7 @@
 //! The directive table: the one place with all facts about each directive. The reference page
 //! (docs/guide/reference.md), the checks of `-t`, suggestions and `-V` all come from it.
 //!
-//! It has every directive of nginx 1.31.4's own modules, so that an unsupported directive is distinguished from a
+//! It has every directive of the own modules of nginx up to 1.31.6, so that an unsupported directive is distinguished from a
 //! mistyped one. `value` knows what an argument means, and other modules check whether a directive fits the rest of the
 //! configuration.
 
@@ -16,6 +16,7 @@ mod geoip2;
 mod grpc;
 mod headers_more;
 mod http;
+mod instead;
 mod limits;
 mod log;
 mod mail;
@@ -44,6 +45,7 @@ pub(crate) use rows::{
 };
 
 pub use foreign::{FOREIGN, Foreign, foreign};
+pub use instead::{instead_of, lines_instead_of};
 pub use spec::{Args, Context, Contexts, Directive, Inherit, Module, Support};
 
 use rustc_hash::FxHashMap;
@@ -115,42 +117,9 @@ pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
     rows(name).iter().find(|row| row.contexts.contains(context))
 }
 
-/// What replaces an unsupported module here, or why nothing does; empty if the module's name explains it.
-pub fn instead_of(module: Module) -> &'static str {
-    match module.0 {
-        "ngx_mail_ssl_module" => "TLS is not spoken for mail: let something in front of holdfast end it",
-        "ngx_http_acme_module" => "the chain that the authority offers first is used",
-        "ngx_http_v2_module" | "ngx_http_v3_module" => {
-            "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
-        }
-        "ngx_http_js_module" | "ngx_http_perl_module" => {
-            "no scripts run here; `map`, `if`, `rewrite` and `split_clients` do much of what they are used for"
-        }
-        // Its databases have not been published since 2022.
-        "ngx_http_geoip_module" | "ngx_stream_geoip_module" => {
-            "`geoip2` reads the databases that MaxMind publishes now, and `geo` chooses by networks"
-        }
-        "ngx_stream_js_module" => {
-            "no scripts run here; `map`, `geo` and `split_clients` do much of what they are used for"
-        }
-        name if name.starts_with("ngx_mail_") => "HTTP is all that is spoken: leave `mail` with nginx",
-        _ => "",
-    }
-}
-
-/// Lines that do here what an unsupported directive does; `None` if there are none to show.
-pub fn lines_instead_of(name: &str) -> Option<&'static str> {
-    geoip2::instead_of(name)
-}
-
 /// Whether holdfast replaces a module of nginx, by its name, for example `ngx_http_realip_module`. Answers a
 /// `load_module` line. A module with no supported directive is not covered.
 pub fn covers(module: &str) -> bool {
     let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_));
     all().iter().any(|row| row.module.0 == module && is_ours(row))
-}
-
-/// The names that may appear in a context, sorted; a mistyped name is compared with them.
-pub fn names_in(context: Context) -> impl Iterator<Item = &'static str> {
-    all().iter().filter(move |row| row.contexts.contains(context)).map(|row| row.name)
 }

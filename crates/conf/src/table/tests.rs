@@ -204,8 +204,8 @@ fn a_name_is_found_in_its_context_only() {
     assert_eq!(module("server", Context::Upstream), Some("ngx_http_upstream_module"));
     assert_eq!(module("server", Context::Stream), Some("ngx_stream_core_module"));
     assert_eq!(module("server", Context::Location), None);
-    assert!(names_in(Context::Upstream).any(|name| name == "keepalive"));
-    assert!(names_in(Context::Upstream).all(|name| name != "proxy_pass"));
+    assert_eq!(module("keepalive", Context::Upstream), Some("ngx_http_upstream_module"));
+    assert_eq!(module("proxy_pass", Context::Upstream), None);
 }
 
 #[test]

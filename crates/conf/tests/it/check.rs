@@ -73,6 +73,27 @@ fn what_others_have_is_no_mistyped_name() {
     }
 }
 
+#[test]
+fn a_directive_that_is_not_supported_is_refused_with_what_to_use_instead() {
+    for (text, hint) in [
+        (
+            "http { server { location / { image_filter size; } } }",
+            "nginx's ngx_http_image_filter_module; pass these paths to an image service",
+        ),
+        ("http { dav_methods PUT; }", "nginx's ngx_http_dav_module; pass the path to a WebDAV server"),
+        ("http { client_body_early_read on; }", "nginx's ngx_http_core_module; the body decides nothing here"),
+        ("http { json_set $a $request_body a; }", "nginx's ngx_http_json_module; bodies are not parsed here"),
+        ("http { zstd_dict_file a; }", "ngx_http_zstd_filter_module, a module that is no part of nginx; browsers"),
+        ("mail { }", "nginx's ngx_mail_core_module; keep `mail` in an nginx"),
+    ] {
+        let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+        let found = check(&loaded, conf::table::all());
+        assert!(found[0].message.ends_with("is known but not supported by holdfast"), "{text}");
+        let hint = format!("it belongs to {hint}");
+        assert!(found[0].hint.as_deref().is_some_and(|said| said.starts_with(&hint)), "{:?}", found[0].hint);
+    }
+}
+
 /// The lines in the hint are valid where the directive was, and define variables of the old module.
 #[test]
 fn directives_for_old_databases_are_refused_with_lines_for_new_ones() {

@@ -53,6 +53,10 @@ pub(crate) struct Counters {
     pub(crate) upstream_http2_faults: FaultCounts,
     /// Faults of upstreams that ended an HTTP/2 stream.
     pub(crate) upstream_http2_stream_faults: FaultCounts,
+    /// Requests that `auth_jwt` refused, by [`JwtRefusal`].
+    pub(crate) jwt_refused: [AtomicU64; JwtRefusal::LABELS.len()],
+    /// Keys of `auth_jwt` that could not be used.
+    pub(crate) jwt_keys_failed: AtomicU64,
     /// Panics caught: bugs of ours.
     pub(crate) bugs: AtomicU64,
     /// Bytes that connections hold, or that are kept for the next connection.
@@ -96,6 +100,31 @@ pub(crate) enum DatagramLoss {
 impl DatagramLoss {
     /// The labels in metrics.
     pub(crate) const LABELS: [&str; 5] = ["no_room", "no_peer_yet", "rate", "buffer", "unusable"];
+}
+
+/// Why `auth_jwt` refused a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum JwtRefusal {
+    /// There is no token.
+    Missing = 0,
+    /// The token is no JWT, is of another type than expected, or needs what is not supported.
+    Malformed = 1,
+    /// It cannot be decrypted.
+    Undecipherable = 2,
+    /// No key fits it.
+    NoKey = 3,
+    Signature = 4,
+    Expired = 5,
+    NotYetValid = 6,
+    /// A value of `auth_jwt_require` is empty or 0.
+    Requirement = 7,
+}
+
+impl JwtRefusal {
+    /// The labels in metrics.
+    pub(crate) const LABELS: [&str; 8] =
+        ["missing", "malformed", "undecipherable", "no_key", "signature", "expired", "not_yet_valid", "requirement"];
 }
 
 /// Why handshakes fail: the names of `tls`, and our own for failures without a message of the peer. The first one

@@ -112,10 +112,17 @@ impl Exchange {
     /// `more_set_headers`, `more_clear_headers`
     fn edit_fields(&self, head: &mut ReplyHead) {
         if let Some(plan) = &self.location().more_headers {
-            more_headers::edit(&plan.responses, head, self.answer_bytes(), &|template, head| {
-                self.as_line(self.value(template, head), "more_set_headers")
+            more_headers::edit(&plan.responses, head, self.answer_bytes(), &|name, template, head| {
+                let written = self.as_line(self.value(template, head), "more_set_headers");
+                // As in the nginx module, the Location that it sets counts as a redirect's own.
+                if FieldId::of_name(name) == FieldId::Location { self.absolute_location(written) } else { written }
             });
         }
+    }
+
+    /// Whether `more_clear_headers Accept-Ranges` applies to a response of this type: it is sent whole.
+    pub(crate) fn clears_ranges(&self, media: &[u8]) -> bool {
+        self.location().more_headers.as_ref().is_some_and(|plan| plan.clears_ranges(media))
     }
 
     fn add_fields(&self, head: &mut ReplyHead) {

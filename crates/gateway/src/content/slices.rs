@@ -119,7 +119,8 @@ impl Exchange {
 
     fn slice_portion(&self, plan: SlicePlan, head: &ReplyHead, size: u64) -> Portion {
         let asked = |id| self.request.head.value(id, &self.request.bytes);
-        if plan.ranges_max == 0 || self.response.shown_status().is_some() {
+        let media = head.fields.value(FieldId::ContentType, b"").unwrap_or_default();
+        if plan.ranges_max == 0 || self.response.shown_status().is_some() || self.clears_ranges(media) {
             return Portion::Whole;
         }
         let Some(range) = asked(FieldId::Range) else { return Portion::Offered };

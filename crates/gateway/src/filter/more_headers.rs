@@ -9,13 +9,11 @@ use rules::template::Template;
 const OWN: [FieldId; 5] =
     [FieldId::Server, FieldId::Date, FieldId::ContentType, FieldId::ContentLength, FieldId::TransferEncoding];
 
-/// Edits a head. `value` evaluates a template, as one line.
-pub(crate) fn edit(
-    commands: &[HeaderCommandPlan],
-    head: &mut ReplyHead,
-    answer: &[u8],
-    value: &dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
-) {
+/// Evaluates the template of the field with this name, as one line.
+type Evaluate<'a> = &'a dyn Fn(&[u8], &Template, HeadView<'_>) -> Vec<u8>;
+
+/// Edits a head.
+pub(crate) fn edit(commands: &[HeaderCommandPlan], head: &mut ReplyHead, answer: &[u8], value: Evaluate<'_>) {
     for command in commands {
         let media = head.fields.value(FieldId::ContentType, answer).unwrap_or_default();
         if command.covers_status(head.status) && command.covers_type(media) {
@@ -24,16 +22,15 @@ pub(crate) fn edit(
     }
 }
 
-fn apply(
-    edit: &HeaderEditPlan,
-    head: &mut ReplyHead,
-    answer: &[u8],
-    value: &dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
-) {
+fn apply(edit: &HeaderEditPlan, head: &mut ReplyHead, answer: &[u8], value: Evaluate<'_>) {
+    let name = match &edit.name {
+        HeaderNamePlan::Beginning(start) => &**start,
+        HeaderNamePlan::Exact(name) => name.as_bytes(),
+    };
     let written = match &edit.change {
         HeaderChangePlan::Clear => Vec::new(),
         HeaderChangePlan::Set(template) | HeaderChangePlan::Replace(template) | HeaderChangePlan::Add(template) => {
-            value(template, head.with(answer))
+            value(name, template, head.with(answer))
         }
     };
     match &edit.name {
@@ -78,7 +75,7 @@ mod tests {
         head.fields.push_named(b"X-A", b"1");
         head.fields.push_named(b"x-a", b"2");
         head.fields.push_named(b"X-B", b"3");
-        edit(commands, &mut head, b"", &|template, _| template.as_constant().unwrap_or_default().to_vec());
+        edit(commands, &mut head, b"", &|_, template, _| template.as_constant().unwrap_or_default().to_vec());
         let line = |(name, value): (&[u8], &[u8])| format!("{}={};", name.escape_ascii(), value.escape_ascii());
         head.fields.iter(b"").map(line).collect()
     }

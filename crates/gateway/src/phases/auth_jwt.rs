@@ -2,6 +2,7 @@
 //! microseconds, less than a job for another thread is worth, and at most eight keys are tried. Files are read
 //! elsewhere, and private RSA keys decrypt elsewhere.
 
+use crate::base::counters::{JwtRefusal, bump};
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
@@ -36,16 +37,17 @@ impl Exchange {
         let bytes = self.token_bytes(plan);
         if bytes.is_empty() {
             self.client_log("no token was provided for \"auth_jwt\"");
+            self.count_refusal(JwtRefusal::Missing);
             return Ok(self.ask_for_token(plan, false));
         }
         let (token, envelope) = match plan.encrypted {
             None => match Token::parse(&bytes) {
                 Ok(token) => (token, None),
-                Err(fault) => return Ok(self.refuse_token(plan, &fault.to_string())),
+                Err(fault) => return Ok(self.refuse_token(plan, &fault)),
             },
             Some(content) => match Envelope::parse(&bytes) {
                 Ok(envelope) => (Token::closed(&envelope), Some((envelope, content))),
-                Err(fault) => return Ok(self.refuse_token(plan, &fault.to_string())),
+                Err(fault) => return Ok(self.refuse_token(plan, &fault)),
             },
         };
         // Variables may select the keys by what the token says. They lose its values again unless it is verified.
@@ -64,7 +66,7 @@ impl Exchange {
         };
         if let Err(fault) = verdict {
             self.routing.token = None;
-            return Ok(self.refuse_token(plan, &fault.to_string()));
+            return Ok(self.refuse_token(plan, &fault));
         }
         Ok(self.check_requires(plan))
     }
@@ -99,6 +101,7 @@ impl Exchange {
             let holds = require.values.iter().all(|value| self.says_yes(std::slice::from_ref(value)));
             if !holds {
                 self.client_log("auth_jwt: a value of \"auth_jwt_require\" is empty or 0");
+                self.count_refusal(JwtRefusal::Requirement);
                 return match require.status {
                     401 => self.ask_for_token(plan, true),
                     status => AccessVerdict::Deny(status),
@@ -124,9 +127,20 @@ impl Exchange {
         value
     }
 
-    fn refuse_token(&mut self, plan: &JwtPlan, reason: &str) -> AccessVerdict {
-        self.client_log(&format!("auth_jwt: {reason}"));
+    fn refuse_token(&mut self, plan: &JwtPlan, fault: &TokenFault) -> AccessVerdict {
+        self.client_log(&format!("auth_jwt: {fault}"));
+        self.count_refusal(refusal_of(fault));
         self.ask_for_token(plan, true)
+    }
+
+    fn count_refusal(&self, refusal: JwtRefusal) {
+        bump(&self.thread.counters().jwt_refused[refusal as usize], 1);
+    }
+
+    /// Logs and counts keys that cannot be used.
+    fn keys_failed(&self, line: &str) {
+        self.error_log(line);
+        bump(&self.thread.counters().jwt_keys_failed, 1);
     }
 
     /// 401 with the challenge (RFC 6750 section 3).
@@ -155,7 +169,7 @@ impl Exchange {
         let mut path = Vec::new();
         file.path.write(&ExchangeView::of(self), &mut path);
         if path.contains(&0) {
-            self.error_log(&format!("\"{}\" is no path of a file", quoted(&path)));
+            self.keys_failed(&format!("\"{}\" is no path of a file", quoted(&path)));
             return Err(NoKeys::Failed);
         }
         let shown = quoted(&path);
@@ -169,13 +183,13 @@ impl Exchange {
         let reason = match looked {
             Ok(Ok((keys, None))) => return Ok(keys),
             Ok(Ok((keys, Some(trouble)))) => {
-                self.error_log(&format!("the keys in \"{shown}\" cannot be used: {trouble}; the earlier ones stay"));
+                self.keys_failed(&format!("the keys in \"{shown}\" cannot be used: {trouble}; the earlier ones stay"));
                 return Ok(keys);
             }
             Ok(Err(trouble)) => trouble,
             Err(error) => error.to_string(),
         };
-        self.error_log(&format!("the keys in \"{shown}\" cannot be used: {reason}"));
+        self.keys_failed(&format!("the keys in \"{shown}\" cannot be used: {reason}"));
         Err(NoKeys::Failed)
     }
 
@@ -198,7 +212,7 @@ impl Exchange {
                 Ok(keys)
             }
             Err(reason) => {
-                self.error_log(&format!("the keys of \"{shown}\" (auth_jwt_key_request) cannot be used: {reason}"));
+                self.keys_failed(&format!("the keys of \"{shown}\" (auth_jwt_key_request) cannot be used: {reason}"));
                 Err(NoKeys::Failed)
             }
         }
@@ -230,5 +244,27 @@ impl Exchange {
                 return Err(NoKeys::ClientGone);
             }
         }
+    }
+}
+
+/// The reason by which a fault of a token is counted.
+fn refusal_of(fault: &TokenFault) -> JwtRefusal {
+    match fault {
+        TokenFault::TooLong
+        | TokenFault::NotThreeParts
+        | TokenFault::NotFiveParts
+        | TokenFault::Encrypted
+        | TokenFault::NotEncrypted
+        | TokenFault::Compressed
+        | TokenFault::NotBase64(_)
+        | TokenFault::NotAnObject(_)
+        | TokenFault::UnknownAlgorithm(_)
+        | TokenFault::CriticalExtension
+        | TokenFault::BadTime(_) => JwtRefusal::Malformed,
+        TokenFault::Undecipherable => JwtRefusal::Undecipherable,
+        TokenFault::NoKey | TokenFault::TooManyKeys => JwtRefusal::NoKey,
+        TokenFault::BadSignature => JwtRefusal::Signature,
+        TokenFault::Expired => JwtRefusal::Expired,
+        TokenFault::NotYetValid => JwtRefusal::NotYetValid,
     }
 }

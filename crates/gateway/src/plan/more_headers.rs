@@ -1,5 +1,6 @@
 //! `more_set_headers` and its kin: a location's edits of request and response fields.
 
+use http1::FieldId;
 use http1::outgoing::FieldToken;
 use rules::template::Template;
 
@@ -38,6 +39,19 @@ pub(crate) enum HeaderChangePlan {
     /// Only if the field exists.
     Replace(Template),
     Add(Template),
+}
+
+impl MoreHeadersPlan {
+    /// Whether a whole response of this type, with status 200, loses Accept-Ranges. As in the nginx module, it then has no
+    /// ranges either.
+    pub(crate) fn clears_ranges(&self, media: &[u8]) -> bool {
+        let clears = |edit: &HeaderEditPlan| {
+            let HeaderNamePlan::Exact(name) = &edit.name else { return false };
+            matches!(edit.change, HeaderChangePlan::Clear) && FieldId::of_name(name.as_bytes()) == FieldId::AcceptRanges
+        };
+        let covers = |command: &&HeaderCommandPlan| command.covers_status(200) && command.covers_type(media);
+        self.responses.iter().filter(covers).any(|command| command.edits.iter().any(clears))
+    }
 }
 
 impl HeaderCommandPlan {

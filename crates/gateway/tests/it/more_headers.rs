@@ -41,7 +41,8 @@ fn fields_of_responses_are_set_added_and_cleared() {
     let split = gateway.get("/split%0d%0aX-Evil:%201");
     assert_eq!(split.value("X-Evil"), None, "{split:?}");
     gateway.expect_error("a control character in the value of \"more_set_headers\"");
-    assert_eq!(gateway.get("/redirect").value("Location"), Some("/other"));
+    let to = gateway.get("/redirect").value("Location").unwrap().to_owned();
+    assert!(to.starts_with("http://") && to.ends_with("/other"), "{to}");
 }
 
 #[test]

@@ -134,6 +134,8 @@ fn locations_that_cannot_be_where_they_are() {
         ["location \"/b\" cannot be inside the named location \"@a\" <- location /b"]
     );
     assert_eq!(found("server { location & /a { } }"), ["invalid location modifier \"&\" <- &"]);
+    let by_variable = "location \"$a\" by a variable is known but not supported by holdfast <- $a";
+    assert_eq!(found("server { location $a { } }"), [by_variable]);
     assert_eq!(
         found("server { location ~ a( { } }"),
         ["pcre2_compile() failed: missing closing parenthesis in \"a(\" <- "]

@@ -157,7 +157,7 @@ impl Exchange {
         };
         let value = |id| answer.head.value(id, &answer.bytes);
         let is_offered = plan.force_ranges || value(FieldId::AcceptRanges).is_some();
-        if !is_offered || answer.head.content_length.is_none() {
+        if !is_offered || answer.head.content_length.is_none() || self.clears_ranges_of_answer() {
             return (Portion::Whole, None);
         }
         let asked = |id| self.request.head.value(id, &self.request.bytes);

@@ -276,9 +276,10 @@ impl Exchange {
                 Verdict::NotModified => return not_modified(status.modified, tag),
             }
         }
-        let ranges = conditional && plan.ranges_max > 0 && !self.changes_file(plan, &file, tag.as_deref(), coding);
-        let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
         let media = plan.types.type_of(self.uri());
+        let may_have_ranges = conditional && plan.ranges_max > 0 && !self.clears_ranges(media);
+        let ranges = may_have_ranges && !self.changes_file(plan, &file, tag.as_deref(), coding);
+        let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
         let (code, parts) = match wanted {
             Wanted::Whole => (200, FileParts::whole(status.size)),
             Wanted::Parts(parts) => match &parts[..] {

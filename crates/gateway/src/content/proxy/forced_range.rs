@@ -35,7 +35,14 @@ impl Exchange {
     fn offers_ranges(&self, plan: &BoundProxy) -> bool {
         let is_offered = |answer: &Answer| answer.head.seen.contains(FieldId::AcceptRanges);
         let has_parts = plan.cache.as_ref().is_some_and(|cache| cache.ranges_max > 0);
-        plan.force_ranges || (has_parts && self.edits_cached() && self.answer().is_some_and(is_offered))
+        let is_ours = plan.force_ranges || (has_parts && self.edits_cached() && self.answer().is_some_and(is_offered));
+        is_ours && !self.clears_ranges_of_answer()
+    }
+
+    /// Whether `more_clear_headers Accept-Ranges` applies to the upstream's response.
+    pub(crate) fn clears_ranges_of_answer(&self) -> bool {
+        let media = self.answer().and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes));
+        self.clears_ranges(media.unwrap_or_default())
     }
 
     /// Whether filters would change this response's body.

@@ -343,6 +343,20 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.plain(all.requests.user_file_bad_lines),
     },
     Family {
+        name: "holdfast_jwt_refused_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Requests that auth_jwt refused: no token, a wrong or expired one, or a value of auth_jwt_require.",
+        write: |out, all| out.each(&[], "reason", &all.requests.jwt_refused),
+    },
+    Family {
+        name: "holdfast_jwt_keys_failed_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Key sets of auth_jwt_key_file and auth_jwt_key_request that could not be read or used.",
+        write: |out, all| out.plain(all.requests.jwt_keys_failed),
+    },
+    Family {
         name: "holdfast_listener_queue_connections",
         kind: Kind::Gauge,
         labels: "listener",

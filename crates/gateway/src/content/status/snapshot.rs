@@ -12,7 +12,7 @@ use checks::CheckStatus;
 use crate::NGINX_VERSION;
 use crate::base::cells::{CLASSES, PeerSums, RETRY_REASONS};
 use crate::base::close::{CloseReason, DRAINED};
-use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILURES};
+use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILURES, JwtRefusal};
 use crate::base::durations::{self, BOUNDS_US, Durations};
 use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
@@ -145,6 +145,10 @@ pub(crate) struct Requests {
     pub(crate) panics: u64,
     /// Lines of `auth_basic_user_file` that are not valid users.
     pub(crate) user_file_bad_lines: u64,
+    /// Requests that `auth_jwt` refused, by reason.
+    pub(crate) jwt_refused: Labelled,
+    /// Keys of `auth_jwt` that could not be used.
+    pub(crate) jwt_keys_failed: u64,
     pub(crate) responses: Labelled,
 }
 
@@ -360,11 +364,14 @@ fn connections(shared: &Registry) -> Connections {
 
 fn requests(shared: &Registry) -> Requests {
     let classes = CLASSES.iter().enumerate();
+    let refusals = JwtRefusal::LABELS.iter().enumerate();
     Requests {
         total: sum(shared, |of| &of.requests),
         under_way: sum(shared, |of| &of.exchanges),
         panics: sum(shared, |of| &of.bugs),
         user_file_bad_lines: shared.user_files.bad_lines(),
+        jwt_refused: labelled(refusals.map(|(at, label)| (*label, sum(shared, |of| &of.jwt_refused[at])))),
+        jwt_keys_failed: sum(shared, |of| &of.jwt_keys_failed),
         responses: labelled(classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place])))),
     }
 }

@@ -1,6 +1,5 @@
 //! `oauth2-proxy.conf`: with a service that answers like oauth2-proxy, and with the real one. People sign in to that
-//! with the names and passwords of a file, which needs no provider. Building it takes minutes and 1 GB, so
-//! `cargo xtask peers` does not: `go install github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6` puts it on `$PATH`.
+//! with the names and passwords of a file, which needs no provider.
 
 use crate::examples::run::{Example, answer, told};
 use std::net::{SocketAddr, TcpStream};
@@ -81,7 +80,6 @@ fn a_sign_in_service_decides_and_names_the_user() {
 }
 
 #[test]
-#[ignore = "needs oauth2-proxy, which takes minutes to build"]
 fn people_sign_in_with_oauth2_proxy() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users");

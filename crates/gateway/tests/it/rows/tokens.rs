@@ -91,6 +91,45 @@ fn v01_a_bad_token_is_refused_and_not_passed_on() {
 }
 
 #[test]
+fn refusals_and_keys_that_fail_are_counted() {
+    let peer = upstream();
+    let location = "location / { auth_jwt area; auth_jwt_key_file FOLDER/$arg_keys; auth_jwt_require $arg_yes;
+        proxy_pass http://{upstream:0}; }
+        location = /metrics { status_page; }";
+    let (gateway, folder) = guarded("", location, &peer);
+    std::fs::write(folder.path().join("others.json"), other_keys()).unwrap();
+    let mut client = gateway.client();
+    let bad = |name: &str| bearer(vectors()["bad"][name][0].as_str().unwrap());
+    let good = bearer(&token("RS256"));
+    for (target, fields, status) in [
+        ("/?keys=keys.json&yes=1", &*good, 200),
+        ("/?keys=keys.json&yes=1", "", 401),
+        ("/?keys=keys.json&yes=1", "Authorization: Bearer x\r\n", 401),
+        ("/?keys=keys.json&yes=1", &*bad("expired"), 401),
+        ("/?keys=keys.json&yes=1", &*bad("changed payload"), 401),
+        ("/?keys=others.json&yes=1", &*good, 401),
+        ("/?keys=keys.json&yes=0", &*good, 401),
+        ("/?keys=none&yes=1", &*good, 500),
+    ] {
+        assert_eq!(client.get(target, fields).status(), status, "{target} {fields}");
+    }
+    let metrics = gateway.client().get("/metrics?format=prometheus", "").text();
+    for (name, count) in [
+        ("refused_total{reason=\"missing\"}", 1),
+        ("refused_total{reason=\"malformed\"}", 1),
+        ("refused_total{reason=\"expired\"}", 1),
+        ("refused_total{reason=\"signature\"}", 1),
+        ("refused_total{reason=\"no_key\"}", 1),
+        ("refused_total{reason=\"requirement\"}", 1),
+        ("refused_total{reason=\"not_yet_valid\"}", 0),
+        ("keys_failed_total", 1),
+    ] {
+        let line = format!("holdfast_jwt_{name} {count}");
+        assert!(metrics.lines().any(|it| it == line), "{line} in {metrics}");
+    }
+}
+
+#[test]
 fn v02_a_request_without_a_token_is_challenged() {
     let peer = upstream();
     let (gateway, _folder) = guarded("", PLAIN, &peer);

@@ -127,6 +127,8 @@ impl Snapshot {
         self.requests.under_way += other.requests.under_way;
         self.requests.panics += other.requests.panics;
         self.requests.user_file_bad_lines += other.requests.user_file_bad_lines;
+        add(&mut self.requests.jwt_refused, &other.requests.jwt_refused);
+        self.requests.jwt_keys_failed += other.requests.jwt_keys_failed;
         add(&mut self.requests.responses, &other.requests.responses);
         self.http2.add(&other.http2);
         self.http2_upstreams.add(&other.http2_upstreams);

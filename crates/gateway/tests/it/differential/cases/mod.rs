@@ -14,6 +14,7 @@ mod fastcgi;
 mod files;
 mod geoip2;
 mod gzip;
+mod headers_more;
 mod heads;
 mod keeping;
 mod limits;
@@ -157,6 +158,12 @@ fn of_other_modules() -> Vec<Suite> {
             files: symlinks::files(),
         },
         Suite { name: "codings", text: include_str!("codings.conf"), cases: codings::cases(), files: codings::files() },
+        Suite {
+            name: "headers_more",
+            text: include_str!("headers_more.conf"),
+            cases: headers_more::cases(),
+            files: headers_more::files(),
+        },
         Suite { name: "geoip2", text: include_str!("geoip2.conf"), cases: geoip2::cases(), files: Vec::new() },
         Suite { name: "memcached", text: include_str!("memcached.conf"), cases: memcached::cases(), files: Vec::new() },
         Suite { name: "ssi", text: include_str!("ssi.conf"), cases: ssi::cases(), files: ssi::files() },
