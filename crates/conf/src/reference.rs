@@ -56,7 +56,7 @@ const FOREIGN_HEAD: &str = "
 ## Known from elsewhere
 
 What open-source nginx does not have: an error that says whose a directive is, and what does its work here. A name that ends in `*`
-means all that begin so.
+means all that begin so. A switch with the value `off` is accepted with a note.
 
 | directives | whose | instead |
 |---|---|---|
