@@ -97,7 +97,7 @@ struct Checker<'c, 'r> {
     /// What was already reported, so that a file included ten times reports each mistake once.
     reported: FxHashSet<(Span, String)>,
     /// For each directive name, the place of its note in `found` and the number of further places.
-    noted: FxHashMap<&'r str, (usize, u32)>,
+    noted: FxHashMap<String, (usize, u32)>,
     /// Needs that were looked up: each lookup may walk the whole tree.
     met: FxHashMap<&'static str, bool>,
 }
@@ -298,7 +298,18 @@ impl<'r> Checker<'_, 'r> {
 
     fn unknown(&mut self, it: Subject<'_>, context: Context, damaged: bool) {
         if let Some(foreign) = table::foreign(&it.name.text()) {
-            let message = format!("directive \"{}\" is known but not supported by holdfast", it.name.text());
+            let name = it.name.text();
+            if it.block.is_none()
+                && let [only] = it.args
+                && only.value.eq_ignore_ascii_case(b"off")
+                && table::Foreign::is_switch(&name)
+            {
+                let why =
+                    format!("it belongs to {}, which holdfast does not have: `off` changes nothing", foreign.owner);
+                self.note(it, &name, why);
+                return;
+            }
+            let message = format!("directive \"{name}\" is known but not supported by holdfast");
             let hint = format!("it belongs to {}; {}", foreign.owner, foreign.instead);
             self.push(Diagnostic::error(it.name.span, message).with_hint(hint));
             return;
@@ -361,12 +372,12 @@ impl<'r> Checker<'_, 'r> {
     fn support(&mut self, it: Subject<'_>, row: &'r Row) {
         match row.support {
             Support::Yes => {}
-            Support::No => self.note(it, row, "it is the default here and changes nothing".to_owned()),
-            Support::Accepted(why) => self.note(it, row, why.to_owned()),
+            Support::No => self.note(it, row.name, "it is the default here and changes nothing".to_owned()),
+            Support::Accepted(why) => self.note(it, row.name, why.to_owned()),
             Support::With(need) if self.is_met(need) => {}
             // The directive that an `OnlyWith` row needs gets its own error, so this row can only have no effect.
             Support::With(need) | Support::OnlyWith(need) => {
-                self.note(it, row, format!("it acts only with {need}"));
+                self.note(it, row.name, format!("it acts only with {need}"));
             }
         }
     }
@@ -376,13 +387,13 @@ impl<'r> Checker<'_, 'r> {
     }
 
     /// Adds one note for each directive name, at the first place.
-    fn note(&mut self, it: Subject<'_>, row: &'r Row, why: String) {
-        if let Some((_, more)) = self.noted.get_mut(row.name) {
+    fn note(&mut self, it: Subject<'_>, name: &str, why: String) {
+        if let Some((_, more)) = self.noted.get_mut(name) {
             *more += 1;
             return;
         }
-        self.noted.insert(row.name, (self.found.len(), 0));
-        let message = format!("\"{}\" directive has no effect here", row.name);
+        self.noted.insert(name.to_owned(), (self.found.len(), 0));
+        let message = format!("\"{name}\" directive has no effect here");
         self.found.push(Diagnostic::note(it.words(), message).with_hint(why));
     }
 

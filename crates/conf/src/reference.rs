@@ -56,7 +56,7 @@ const FOREIGN_HEAD: &str = "
 ## Known from elsewhere
 
 What open-source nginx does not have: an error that names the owner of the directive, and what does its work here. A name that ends in `*`
-means all names with that prefix.
+means all names with that prefix. A switch with the value `off` is accepted with a note.
 
 | directives | owner | instead |
 |---|---|---|

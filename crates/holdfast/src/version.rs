@@ -6,7 +6,7 @@ use conf::table::{self, Support};
 use gateway::NGINX_VERSION;
 
 /// nginx's build options for modules that are not built by default, with their modules.
-const WITH: [(&str, &str); 19] = [
+const WITH: [(&str, &str); 21] = [
     ("http_ssl_module", "ngx_http_ssl_module"),
     ("http_v2_module", "ngx_http_v2_module"),
     ("http_v3_module", "ngx_http_v3_module"),
@@ -25,6 +25,8 @@ const WITH: [(&str, &str); 19] = [
     ("http_stub_status_module", "ngx_http_stub_status_module"),
     ("stream", "ngx_stream_core_module"),
     ("stream_ssl_module", "ngx_stream_ssl_module"),
+    ("stream_realip_module", "ngx_stream_realip_module"),
+    ("stream_ssl_preread_module", "ngx_stream_ssl_preread_module"),
     ("mail", "ngx_mail_core_module"),
 ];
 
@@ -57,6 +59,8 @@ fn configure_arguments() -> String {
         format!("--http-client-body-temp-path={}/client_body_temp", instance::PREFIX),
         // Regular expressions are PCRE2, as in nginx.
         "--with-pcre".to_owned(),
+        // `aio threads` is accepted: file operations that could block run on threads.
+        "--with-threads".to_owned(),
     ];
     words.extend(WITH.iter().filter(|(_, module)| acts(module)).map(|(word, _)| format!("--with-{word}")));
     words.join(" ")
@@ -117,6 +121,31 @@ mod tests {
         assert!(!modules.iter().any(|module| module.starts_with("mail")), "{modules:?}");
         for (word, module) in WITH {
             assert!(table::all().iter().any(|row| row.module.0 == module), "{word}: {module} is in no row");
+        }
+    }
+
+    /// Modules that an nginx has without a word for `configure`.
+    const WITHOUT: &str = "core event_core epoll http_access http_auth_basic http_autoindex http_browser http_charset \
+        http_core http_empty_gif http_fastcgi http_geo http_grpc http_gzip http_headers http_index http_limit_conn \
+        http_limit_req http_log http_map http_memcached http_mirror http_proxy http_referer http_rewrite http_scgi \
+        http_split_clients http_ssi http_tunnel http_upstream http_userid http_uwsgi stream_access stream_geo \
+        stream_limit_conn stream_log stream_map stream_pass stream_proxy stream_return stream_set \
+        stream_split_clients stream_upstream";
+
+    /// Modules that are sources of their own, or part of NGINX Plus: `configure` has no `--with-` word for them.
+    const APART: &str = "http_acme http_auth_jwt http_brotli_filter http_brotli_static http_geoip2 \
+        http_headers_more_filter http_zstd_filter http_zstd_static otel stream_geoip2";
+
+    #[test]
+    fn each_module_that_takes_effect_has_its_word() {
+        let with = WITH.iter().filter_map(|(_, module)| module.strip_prefix("ngx_")?.strip_suffix("_module"));
+        let known: Vec<&str> =
+            with.chain(WITHOUT.split_ascii_whitespace()).chain(APART.split_ascii_whitespace()).collect();
+        let missing: Vec<&str> = built_in().into_iter().filter(|module| !known.contains(module)).collect();
+        assert_eq!(missing, [""; 0], "in none of WITH, WITHOUT and APART");
+        let arguments = configure_arguments();
+        for word in ["stream_realip_module", "stream_ssl_preread_module", "threads"] {
+            assert!(arguments.contains(&format!(" --with-{word}")), "{arguments}");
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::accepted::check_number;
 use super::log::{ErrorLog, parse_error_log};
+use super::realip::parse_from;
 use super::settings::{At, level, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::Word;
-use crate::value::plain::{parse_bytes, parse_flag, parse_text, parse_u32};
+use crate::value::plain::{parse_bytes, parse_choice, parse_flag, parse_text, parse_u32};
 use crate::value::size::{bytes, number, parse_offset};
 use crate::value::time::parse_milliseconds;
 use crate::value::{Parsed, invalid_parameter, invalid_value};
@@ -114,7 +116,7 @@ settings! {
         worker_cpu_affinity: Affinity = Affinity::None, "worker_cpu_affinity" => whole(parse_affinity);
         /// `RLIMIT_NOFILE`; `None` leaves the inherited one.
         worker_rlimit_nofile: Option<u64> = None, "worker_rlimit_nofile" => option(crate::value::plain::parse_number);
-        /// `RLIMIT_CORE` in bytes.
+        /// `RLIMIT_CORE` in bytes; checked, of no effect here.
         worker_rlimit_core: Option<u64> = None, "worker_rlimit_core" => option(parse_offset);
         /// Checked; of no effect here.
         worker_priority: i32 = 0, "worker_priority" => value(parse_priority);
@@ -144,6 +146,8 @@ settings! {
         ssl_object_cache_inheritable: bool = true, "ssl_object_cache_inheritable" => value(parse_flag);
         /// Checked; of no effect here.
         timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
+        /// Checked; of no effect here.
+        debug_points: () = (), "debug_points" => value(check_debug_points);
         /// The byte budget of all buffers; `None` for no limit.
         memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);
         /// Tunnels drained per second; 0 for none, `None` where it is not written.
@@ -176,6 +180,12 @@ settings! {
         accept_mutex: bool = false, "accept_mutex" => value(parse_flag);
         /// Checked; of no effect here.
         accept_mutex_delay: Duration = Duration::from_millis(500), "accept_mutex_delay" => value(parse_milliseconds);
+        /// Checked; of no effect here.
+        debug_connection: () = (), "debug_connection" => whole(check_client);
+        /// Checked; of no effect here.
+        epoll_events: () = (), "epoll_events" => value(check_number);
+        /// Checked; of no effect here.
+        worker_aio_requests: () = (), "worker_aio_requests" => value(check_number);
     }
 }
 
@@ -185,6 +195,15 @@ level! {
         /// Its directives.
         settings: EventsSettings,
     }
+}
+
+fn check_debug_points(_name: &str, word: &Word) -> Parsed<()> {
+    parse_choice(word, &[("stop", ()), ("abort", ())])
+}
+
+/// A client as in `set_real_ip_from`: an address, a network, a name or `unix:`.
+fn check_client(at: &mut At<'_>) -> Parsed<()> {
+    parse_from(at).map(drop)
 }
 
 fn parse_user(at: &mut At<'_>) -> Parsed<Option<User>> {

@@ -29,7 +29,8 @@ settings! {
     }
 }
 
-fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
+/// An address, a network, a name or `unix:`.
+pub(super) fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
     let word = at.word(0)?;
     if word.value == b"unix:" {
         return Ok(CidrPattern::Unix);

@@ -1,7 +1,7 @@
 //! How clients are read from and written to: heads, bodies, keepalive, lingering, sending.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{OFFLOAD, ONE_PIECE, OPEN_FILES, OUTPUT, POOLS, directives};
+use super::rows::{OFFLOAD, ONE_PIECE, OPEN_FILES, OUTPUT, POOLS, READ_AHEAD, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -53,8 +53,8 @@ directives! {
         "Whether files are read asynchronously, and by which means.", "aio threads;";
     "aio_write" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.9.13", Accepted(OFFLOAD) =>
         "Whether temporary files are written asynchronously, where `aio` is on.", "aio_write on;";
-    "read_ahead" (1) "size" = "0" in Http | Server | Location, Value since "0.8.18", No =>
-        "How far the kernel reads ahead in a file.", "read_ahead 0;";
+    "read_ahead" (1) "size" = "0" in Http | Server | Location, Value since "0.8.18", Accepted(READ_AHEAD) =>
+        "How far the kernel reads ahead in a file.", "read_ahead 1m;";
     "directio" (1) "size | off" = "off" in Http | Server | Location, Value since "0.7.7", Accepted(OFFLOAD) =>
         "From which size on files are read past the page cache.", "directio 4m;";
     "directio_alignment" (1) "size" = "512" in Http | Server | Location, Value since "0.8.11", Accepted(OFFLOAD) =>

@@ -255,6 +255,14 @@ pub fn foreign(name: &str) -> Option<&'static Foreign> {
     listed(true).or_else(|| listed(false))
 }
 
+impl Foreign {
+    /// Whether `off` as the only argument of this directive switches a feature off that holdfast does not have, so that
+    /// it changes nothing. For some directives this word is a text, a script or an address.
+    pub(crate) fn is_switch(name: &str) -> bool {
+        !name.starts_with("echo") && !name.contains("_by_lua") && !name.ends_with("_pass")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

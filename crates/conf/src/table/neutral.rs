@@ -8,8 +8,6 @@ use super::{Directive, Support};
 const FURTHER: &[(&str, &[&str])] = &[
     // Error pages are never padded here.
     ("msie_padding", &["off"]),
-    // The kernel alone decides how far it reads ahead.
-    ("read_ahead", &["0"]),
 ];
 
 impl Directive {

@@ -17,6 +17,15 @@ pub(super) const HASH: &str = "lookup tables are sized by what they hold";
 pub(super) const EPOLL: &str = "the event loop always uses epoll";
 pub(super) const ACCEPT: &str = "accepted connections go to the least loaded worker, so workers need not take turns";
 pub(super) const PRIORITY: &str = "the threads keep the priority that the process was started with";
+pub(super) const CLOCK: &str = "the clock is read once in each turn of the event loop";
+pub(super) const CORES: &str =
+    "the limit is that of the service: `LimitCORE=` of systemd, or `ulimit -c` before the program is started";
+pub(super) const ALERTS: &str = "an internal inconsistency is logged with the level `alert`";
+pub(super) const ONE_LEVEL: &str =
+    "a log has one level for all clients; `holdfast ctl log-level` changes it while the program runs";
+pub(super) const TURNS: &str = "the number of events that a turn takes is fixed";
+pub(super) const AIO: &str = "file operations run on threads, not by the kernel's asynchronous I/O";
+pub(super) const READ_AHEAD: &str = "the kernel decides how far it reads ahead";
 pub(super) const JIT: &str = "expressions are compiled to machine code wherever PCRE2 can";
 pub(super) const ONE_PIECE: &str = "a request body in memory is always in one piece";
 pub(super) const NO_SPOOL: &str =

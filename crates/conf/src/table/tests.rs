@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const CORE: &[&str] = &[
     // main and events
     "user worker_processes worker_rlimit_nofile worker_connections daemon master_process pid error_log env include",
-    "load_module events worker_shutdown_timeout worker_cpu_affinity",
+    "load_module events worker_shutdown_timeout worker_cpu_affinity working_directory",
     // http structure
     "http server location listen server_name types default_type root alias index try_files internal error_page",
     "recursive_error_pages absolute_redirect port_in_redirect server_name_in_redirect merge_slashes",

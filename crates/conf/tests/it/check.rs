@@ -4,7 +4,7 @@ use crate::support::Files;
 use conf::check;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::load::ERRORS_MAX;
-use conf::table::{Args, Context, Contexts, Directive, Inherit, Module, Support};
+use conf::table::{Args, Context, Contexts, Directive, FOREIGN, Inherit, Module, Support};
 
 const fn row(name: &'static str, context: Context, args: Args, support: Support) -> Directive {
     Directive {
@@ -95,6 +95,38 @@ fn a_directive_that_is_not_supported_is_refused_with_what_to_use_instead() {
 }
 
 /// The lines in the hint are valid where the directive was, and define variables of the old module.
+#[test]
+fn a_foreign_switch_that_is_off_is_noted() {
+    let names = FOREIGN.iter().flat_map(|foreign| foreign.names).map(|name| name.trim_end_matches('*'));
+    let (mut noted, mut refused) = (0, Vec::new());
+    for name in names {
+        let said = |value: &str| {
+            let found = said_by_the_real_table(&format!("http {{ server {{ location / {{ {name} {value} }} }} }}"));
+            assert_eq!(found.len(), 1, "{name} {value}: {found:?}");
+            found.into_iter().next().expect("one")
+        };
+        let as_known = format!("directive \"{name}\" is known but not supported by holdfast");
+        match said("off;") {
+            (Severity::Note, message) => {
+                assert_eq!(message, format!("\"{name}\" directive has no effect here"));
+                noted += 1;
+            }
+            (severity, message) => {
+                assert_eq!((severity, message), (Severity::Error, as_known.clone()));
+                refused.push(name);
+            }
+        }
+        for value in ["on;", "off x;", "off {}"] {
+            assert_eq!(said(value), (Severity::Error, as_known.clone()), "{name} {value}");
+        }
+    }
+    assert!(noted > 100, "{noted}");
+    let is_no_switch = |name: &&str| name.starts_with("echo") || name.contains("_by_lua") || name.ends_with("_pass");
+    assert!(refused.iter().all(is_no_switch) && refused.contains(&"echo"), "{refused:?}");
+    let fetch = said_by_the_real_table("http { js_fetch_verify off; }");
+    assert_eq!(fetch[0].0, Severity::Error, "its default is `on`: {fetch:?}");
+}
+
 #[test]
 fn directives_for_old_databases_are_refused_with_lines_for_new_ones() {
     for (name, variable) in

@@ -237,6 +237,8 @@ const VALUES: &[(Context, &[&str])] = &[
             "set_real_ip_from 1.2;",
             "set_real_ip_from \"\";",
             "set_real_ip_from 1.2.3.4/33;",
+            "access_log /dev/null combined buffer=8k; server { access_log /dev/null; }",
+            "access_log /dev/null; server { access_log /dev/null combined buffer=8k flush=1m; }",
         ],
     ),
 ];

@@ -35,9 +35,8 @@ impl Lowering<'_> {
             flush: log.flush,
             gzip: log.gzip,
         });
-        let awaited = buffering.is_none() && !matches!(place, LogPlace::Syslog(_));
         let sink = self.sink(place, buffering, log.span);
-        Some(AccessLogPlan { format, sink, name, condition, awaited })
+        Some(AccessLogPlan { format, sink, name, condition })
     }
 
     /// The location's list of error logs, if it is not the process's own.
@@ -88,17 +87,19 @@ impl Lowering<'_> {
         LogNamePlan { path: self.template(path), prefix: prefix.into(), parents }
     }
 
-    /// The sink of a destination, shared by all logs that name it.
+    /// The sink of a destination, shared by all logs that name it. If one of them has `buffer=`, it applies to all: a file
+    /// has one buffer.
     fn sink(&mut self, place: LogPlace, buffering: Option<Buffering>, span: Span) -> SinkId {
         let known = self.plan.sinks.iter().position(|known| known.place == place);
         let index = known.unwrap_or(self.plan.sinks.len());
-        match self.plan.sinks.get(index) {
-            Some(known) if known.buffering != buffering => {
+        match self.plan.sinks.get_mut(index) {
+            Some(SinkPlan { buffering: Some(known), .. }) if buffering.is_some_and(|buffering| buffering != *known) => {
                 let message = "access_log already defined with conflicting parameters";
-                let hint = "a file has one buffer: `buffer=`, `flush=` and `gzip=` are the same wherever it is named";
+                let hint =
+                    "a file has one buffer: where `buffer=`, `flush=` or `gzip=` is written, all three are the same";
                 self.found.push(Diagnostic::error(span, message).with_hint(hint));
             }
-            Some(_) => {}
+            Some(known) => known.buffering = known.buffering.or(buffering),
             None => self.plan.sinks.push(SinkPlan { place, buffering }),
         }
         SinkId(index as u32)

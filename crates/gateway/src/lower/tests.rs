@@ -136,8 +136,21 @@ fn logs_of_one_place_are_one() {
     assert_eq!(of("/a"), of("/b"));
     assert_ne!(of("/a").0, of("/c").0);
     assert_ne!(of("/a").1, of("/c").1);
-    let buffered = "access_log /l; server { location /a { access_log /l combined buffer=4k; } }";
-    assert_eq!(errors(buffered), ["access_log already defined with conflicting parameters"]);
+}
+
+#[test]
+fn a_log_has_one_buffer_wherever_it_is_written() {
+    let (plain, buffered) = ("access_log /l;", "access_log /l combined buffer=4k flush=1s;");
+    for (outer, inner) in [(plain, buffered), (buffered, plain), (buffered, buffered)] {
+        let plan = plan(&format!("{outer} server {{ location /a {{ {inner} }} location /b {{ access_log /l; }} }}"));
+        let buffers: Vec<_> = plan.sinks.iter().map(|sink| sink.buffering.map(|buffer| buffer.bytes)).collect();
+        assert_eq!(buffers, [Some(4096)], "{outer} {inner}");
+        assert!(!plan.sinks[0].is_awaited(), "lines are held back, so no connection waits for them");
+    }
+    for other in ["buffer=8k flush=1s", "buffer=4k", "buffer=4k flush=1s gzip"] {
+        let differs = format!("{buffered} server {{ location /a {{ access_log /l combined {other}; }} }}");
+        assert_eq!(errors(&differs), ["access_log already defined with conflicting parameters"], "{other}");
+    }
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Exchange {
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
             generation.sink(log.sink).write(self.thread.index, name.as_ref(), &line);
-            if log.awaited {
+            if generation.is_awaited(log.sink) {
                 self.down.await_line();
             }
         }

@@ -20,6 +20,14 @@ pub(crate) struct SinkPlan {
     pub(crate) buffering: Option<Buffering>,
 }
 
+impl SinkPlan {
+    /// Whether a connection closes only when its line is written. Not with `buffer=`, which holds lines back, and not for
+    /// syslog.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.buffering.is_none() && !matches!(self.place, LogPlace::Syslog(_))
+    }
+}
+
 /// One `access_log` of a location.
 pub(crate) struct AccessLogPlan {
     pub(crate) format: Arc<LogFormat>,
@@ -28,9 +36,6 @@ pub(crate) struct AccessLogPlan {
     pub(crate) name: Option<LogNamePlan>,
     /// `if=`: no line if this evaluates to empty or `0`.
     pub(crate) condition: Option<Template>,
-    /// The connection closes only when its line is in the file. Not with `buffer=`, which holds lines back, and not for
-    /// other destinations.
-    pub(crate) awaited: bool,
 }
 
 /// The name of a log file, with variables.
@@ -98,7 +103,6 @@ mod tests {
                 parents: 0,
             }),
             condition: None,
-            awaited: false,
         }
     }
 

@@ -246,6 +246,11 @@ impl Generation {
         &self.sinks[id.0 as usize]
     }
 
+    /// Whether a connection closes only when its line is in this log.
+    pub(crate) fn is_awaited(&self, id: SinkId) -> bool {
+        self.plan.sinks[id.0 as usize].is_awaited()
+    }
+
     pub(crate) fn route_cells(&self, id: LocationId) -> &RouteCells {
         &self.routes[id.0 as usize]
     }

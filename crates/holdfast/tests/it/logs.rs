@@ -182,11 +182,20 @@ fn writes_buffered_lines_by_time_by_size_and_at_the_end() {
 
 #[test]
 fn one_file_has_one_buffer() {
-    let servers = "server { listen 127.0.0.1:PORT; access_log logs/a.log combined buffer=1k;
-        location /other { access_log logs/a.log; } }";
-    let output = Instance::new("", servers).run(&["-t"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("already defined with conflicting parameters"), "{said}");
+    let tested = |first: &str, second: &str| {
+        let servers = format!(
+            "server {{ listen 127.0.0.1:PORT; access_log logs/a.log combined {first};
+             location /other {{ access_log logs/a.log combined {second}; }} }}"
+        );
+        let output = Instance::new("", &servers).run(&["-t"]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (first, second) in [("buffer=1k", ""), ("", "buffer=1k flush=1s"), ("gzip", "")] {
+        let (is_taken, said) = tested(first, second);
+        assert!(is_taken, "{first} and {second}: {said}");
+    }
+    let (is_taken, said) = tested("buffer=1k", "buffer=2k");
+    assert!(!is_taken && said.contains("already defined with conflicting parameters"), "{said}");
 }
 
 #[test]
