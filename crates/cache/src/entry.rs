@@ -1,6 +1,6 @@
 //! The beginning of a cache file: the facts about the response, its key, and the head that the upstream sent. It has a
-//! checksum over all of that, and states the length of the body, so a truncated or half-written file is never taken for
-//! a response.
+//! checksum over all of that, and states the length of the body, so a truncated or half-written file never counts as a
+//! response.
 //!
 //! ```text
 //! "HFcache1"  checksum  body_start  body_bytes  times …  lengths …  variant  | key | etag | vary | head | body …

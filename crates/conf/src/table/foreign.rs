@@ -140,7 +140,7 @@ pub const FOREIGN: &[Foreign] = &[
     Foreign {
         owner: "the modules that ask about users (PAM, LDAP, SPNEGO)",
         names: &["auth_pam*", "auth_ldap*", "ldap_server", "auth_gss*", "auth_digest*", "shib_request*"],
-        instead: "`allow` and `deny` know addresses; names and passwords are the upstream's",
+        instead: "`allow` and `deny` check addresses; the upstream checks user names and passwords",
     },
     Foreign {
         owner: "the modules for tracing",

@@ -8,8 +8,8 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "tunnel-timeout";
-const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error in any log; all that fell silent \
-    together are cut together, and come back together.";
+const WHY: &str = "Holdfast or nginx closes a tunnel after this time without data and logs no error. Tunnels that go silent together \
+    close together, and their clients reconnect together.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "tunnels cut by a default timeout, or by one not above the `--heartbeat`",

@@ -108,7 +108,7 @@ fn waits_for_clocks_and_names_an_agent_that_does_not_tell_its_own() {
     (0..2).for_each(|agent| scene.says(agent, agent, "\"ready\""));
     assert_eq!(scene.run.begin(scene.now_ns), None);
     scene.pass(5_100, &[0, 1]);
-    assert_eq!(scene.run.begin(scene.now_ns), Some(Err("agent `a0` does not tell its clock".to_owned())));
+    assert_eq!(scene.run.begin(scene.now_ns), Some(Err("agent `a0` sends no clock value".to_owned())));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_silent_agent_is_lost_within_two_seconds_and_marks_the_run() {
     scene.pass(200, &[0, 2]);
     let lost = scene.lost();
     assert_eq!(lost.len(), 1, "{lost:?}");
-    assert!(lost[0].starts_with("agent `a1` was not heard for 1.9 s at 2.6 s of the run"), "{lost:?}");
+    assert!(lost[0].starts_with("agent `a1` sent nothing for 1.9 s at 2.6 s of the run"), "{lost:?}");
     // When it is back, it is told that it is no longer wanted, and nothing of it is taken.
     scene.run.out.clear();
     scene.run.events.clear();

@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// (rooms, counters, executions) answer 501
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_processes)]
     processes: usize,
-    /// One of several processes: to listen here, beside others, until the standard input ends
+    /// Internal: one process of several; ends with standard input
     #[arg(long, value_name = "ADDRESS", hide = true, value_parser = parse_address)]
     part: Vec<PeerAddress>,
     /// Length of the accept queue (`listen` backlog)

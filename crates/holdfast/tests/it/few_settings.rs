@@ -114,7 +114,7 @@ fn without_any_setting_nothing_is_made_up() {
             "ESTABLISHED 6".to_owned(),
             // Three ports are used; the number of free ports is unknown.
             format!("{address} 127.0.0.1 3 0 - 0 -"),
-            "note: not known here, nor what follows from it: net.core.somaxconn, net.ipv4.ip_local_port_range, \
+            "note: unknown on this system, with all values computed from them: net.core.somaxconn, net.ipv4.ip_local_port_range, \
              net.ipv4.tcp_tw_reuse, net.ipv4.tcp_max_tw_buckets, net.ipv4.tcp_fin_timeout"
                 .to_owned(),
         ] {

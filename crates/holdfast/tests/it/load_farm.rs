@@ -195,7 +195,7 @@ fn an_agent_that_dies_voids_the_run() {
     let (code, said) = running.end();
     assert_eq!(code, Some(4), "{said}");
     assert!(
-        said.contains("VOID        agent `agent-1` was not heard for ") && said.contains("figures are missing"),
+        said.contains("VOID        agent `agent-1` sent nothing for ") && said.contains("figures are missing"),
         "{said}"
     );
 }

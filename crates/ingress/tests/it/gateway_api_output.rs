@@ -1,5 +1,5 @@
 //! Manifests of applications -> objects of the Gateway API. `applications/*.yaml` are what people apply; `*.golden` is the
-//! output, which a test of `holdfast` also gives to a real API server. `BLESS=1` writes it anew.
+//! output, which a test of `holdfast` also gives to a real API server. `HOLDFAST_BLESS=1` writes it anew.
 
 use ingress::Name;
 use ingress::migrate::gateway_api::{Converted, Options, convert};
@@ -37,11 +37,11 @@ fn text(name: &str) -> String {
 
 fn compare(file: &str, found: &str) {
     let path = folder().join(file);
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("HOLDFAST_BLESS").is_some() {
         fs::write(&path, found).expect("written");
     }
     let golden = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, golden, "{file} differs; BLESS=1 writes it anew");
+    assert_eq!(found, golden, "{file} differs; HOLDFAST_BLESS=1 writes it anew");
 }
 
 #[test]

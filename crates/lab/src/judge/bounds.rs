@@ -133,10 +133,11 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
             (outcome, format!("claimed is {}", range.in_words(show)))
         }
         Bounded::None => match found.direction {
-            Direction::Undecided => (Outcome::Holds, "as it should be, the rounds do not tell them apart".to_owned()),
+            Direction::Undecided => (Outcome::Holds, "as it should be, the rounds show no difference".to_owned()),
             Direction::Higher | Direction::Lower => (
                 Outcome::Fails,
-                "the rounds tell the arm from itself, which chance does once in twenty questions".to_owned(),
+                "the rounds show a difference between the arm and itself; by chance that happens in 1 of 20 controls"
+                    .to_owned(),
             ),
         },
     };

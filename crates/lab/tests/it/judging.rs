@@ -309,5 +309,5 @@ fn a_control_of_an_experiment_is_judged_as_one() {
     let judged = judge(&record);
     assert_eq!(judged.len(), 2);
     assert!(judged.iter().all(|judged| judged.verdict.outcome == Outcome::Holds && judged.claim.observed));
-    assert!(judged[0].verdict.reason.contains("do not tell them apart"), "{}", judged[0].verdict.reason);
+    assert!(judged[0].verdict.reason.contains("show no difference"), "{}", judged[0].verdict.reason);
 }

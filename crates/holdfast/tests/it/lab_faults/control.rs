@@ -26,8 +26,10 @@ fn a_control_is_labelled_and_judges_an_arm_against_itself() {
     let verdict = &judged[0].verdict;
     assert_eq!(verdict.claim, "requests of only does not differ from itself");
     let words = match verdict.outcome {
-        Outcome::Holds => "as it should be, the rounds do not tell them apart",
-        Outcome::Fails => "the rounds tell the arm from itself, which chance does once in twenty questions",
+        Outcome::Holds => "as it should be, the rounds show no difference",
+        Outcome::Fails => {
+            "the rounds show a difference between the arm and itself; by chance that happens in 1 of 20 controls"
+        }
         Outcome::Undecided => panic!("six rounds decide: {verdict:?}"),
         Outcome::Void => "void",
     };
