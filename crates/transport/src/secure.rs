@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_gathered_from_parts_without_a_copy_where_one_part_is_enough() {
+    fn single_part_records_need_no_copy() {
         let (head, body) = ([1_u8; 100], vec![2_u8; 3 * RECORD + 50]);
         let parts = [IoSlice::new(&head), IoSlice::new(&[]), IoSlice::new(&body)];
         let mut gathered = Vec::new();

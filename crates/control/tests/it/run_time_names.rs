@@ -71,7 +71,7 @@ fn status(address: SocketAddr, request: &str) -> String {
 }
 
 #[test]
-fn tries_names_from_requests_as_nginx_does_and_remembers_no_failure() {
+fn request_names_resolve_as_in_nginx_and_failures_expire() {
     for generation in [Nginx::Old, Nginx::New] {
         if let Some(nginx) = nginx_or_skip(generation) {
             compare_with(&nginx);

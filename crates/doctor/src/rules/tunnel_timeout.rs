@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_where_the_fields_are_for_all_and_another_location_has_the_tunnels() {
+    fn silent_if_tunnels_have_their_own_location() {
         let of = |server: &str, location: &str, live: &str| {
             let fields = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
             let text = format!(

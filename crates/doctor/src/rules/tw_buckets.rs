@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_numbers_that_hide_them_and_where_the_table_is_nearly_full_now() {
+    fn fires_on_low_limits_and_on_a_nearly_full_table() {
         let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
         let beside_8000 = |buckets: &str| {
             let facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_agents_that_are_silent_or_leave_and_names_two_of_one_name() {
+    fn forgets_silent_agents_and_reports_duplicate_names() {
         let mut roster = Roster::default();
         roster.take(beat("a", 1), 0);
         roster.take(beat("a", 2), 1_000_000_000);

@@ -103,7 +103,7 @@ fn all_begin_at_one_moment_of_their_own_clocks() {
 }
 
 #[test]
-fn waits_for_clocks_and_names_an_agent_that_does_not_tell_its_own() {
+fn waits_for_clocks_and_names_agents_without_one() {
     let mut scene = Scene::new(2, false);
     (0..2).for_each(|agent| scene.says(agent, agent, "\"ready\""));
     assert_eq!(scene.run.begin(scene.now_ns), None);

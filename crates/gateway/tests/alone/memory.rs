@@ -46,7 +46,7 @@ fn slow_reader(site: &Site) -> Talk {
 }
 
 #[test]
-fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
+fn l11_sheds_in_order_and_never_exceeds_the_budget() {
     let go = Signal::new();
     let site = with_budget("8m", peer_with_large_responses(&go), "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;");
     let shared = site.gateway.shared();
@@ -121,7 +121,7 @@ fn l11_refuses_requests_when_no_connection_can_give_way() {
 }
 
 #[test]
-fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
+fn l11_memory_returns_to_the_kept_buffers() {
     let go = Signal::new();
     let site = with_budget("off", peer_with_large_responses(&go), "");
     let shared = site.gateway.shared();
@@ -140,7 +140,7 @@ fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
 }
 
 #[test]
-fn l11_what_a_burst_leaves_is_given_back() {
+fn l11_memory_of_a_burst_is_given_back() {
     let go = Signal::new();
     let peer = Peer::script({
         let go = go.clone();
@@ -345,7 +345,7 @@ fn l11_a_policy_of_nothing_only_counts() {
 }
 
 #[test]
-fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
+fn l11_closed_stream_windows_stay_within_the_budget() {
     let peer = Peer::saying(large());
     let conf = text(1, "", "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;")
         .replace("worker_processes 1;", "worker_processes 1; memory_budget 8m;")

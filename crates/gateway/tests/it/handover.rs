@@ -74,7 +74,7 @@ fn hand_over(from: &Gateway, to: &Gateway) -> usize {
 }
 
 #[test]
-fn a_tunnel_continues_in_another_process_and_is_logged_there_once_with_all_its_bytes() {
+fn moved_tunnel_continues_and_is_logged_once() {
     let peer = switching(echo);
     let [old, new] = [(); 2].map(|()| gateway(LOG, "proxy_pass http://u;", &peer));
     let mut client = tunnelled(&old);
@@ -113,7 +113,7 @@ fn a_tunnel_continues_in_another_process_and_is_logged_there_once_with_all_its_b
 }
 
 #[test]
-fn bytes_that_the_client_has_not_accepted_come_in_order_afterwards() {
+fn unaccepted_bytes_arrive_in_order_after_the_move() {
     const FLOOD: usize = 96 << 20;
     let stuck = Signal::new();
     let peer = switching({
@@ -212,7 +212,7 @@ fn a_hand_over_that_fails_at_any_step_changes_nothing() {
 }
 
 #[test]
-fn a_tunnel_with_a_log_that_the_other_process_does_not_have_stays() {
+fn tunnel_with_an_unknown_log_is_not_moved() {
     let peer = switching(echo);
     let old = gateway(LOG, "proxy_pass http://u;", &peer);
     let new = gateway("", "proxy_pass http://u;", &peer);

@@ -62,7 +62,7 @@ fn tlvs_are_variables() {
 }
 
 #[test]
-fn what_is_no_header_is_closed_without_an_answer() {
+fn invalid_proxy_header_closes_without_answer() {
     let gateway = gateway();
     let long = version_2(&tlv(4, &vec![0; 5000]));
     for garbage in [GET.as_bytes(), b"PROXY TCP4 nowhere\r\n", b"\x16\x03\x01\x02\0", &long[..], &[b'P'; 5000][..]] {
@@ -81,7 +81,7 @@ fn what_is_no_header_is_closed_without_an_answer() {
 }
 
 #[test]
-fn who_is_silent_is_closed_in_time() {
+fn silent_client_is_closed_at_the_timeout() {
     let gateway = Gateway::start(TEXT, &[]);
     for begun in ["", "PROXY TCP4 192.0.2.7 "] {
         let mut client = gateway.client();

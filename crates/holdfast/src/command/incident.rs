@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_what_was_asked_for() {
+    fn window_covers_the_requested_time() {
         let minutes = |question: Question| {
             (((question.from_ms / 60_000) % 1440) as i64 - 120, ((question.until_ms / 60_000) % 1440) as i64 - 120)
         };

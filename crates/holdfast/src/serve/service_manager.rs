@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watchdog_is_told_at_half_of_its_time() {
+    fn watchdog_is_notified_at_half_its_time() {
         let (mut manager, socket, _folder) = manager();
         let now = Instant::now();
         manager.watchdog = Some((Duration::from_secs(5), now));

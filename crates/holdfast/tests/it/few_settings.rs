@@ -75,8 +75,8 @@ fn said(output: &Output) -> (String, Vec<(String, String)>) {
 }
 
 #[test]
-fn in_a_namespace_the_doctor_names_what_it_lacks_and_uses_what_it_has() {
-    in_a_namespace("in_a_namespace_the_doctor_names_what_it_lacks_and_uses_what_it_has", || {
+fn doctor_in_a_namespace_names_missing_privileges() {
+    in_a_namespace("doctor_in_a_namespace_names_missing_privileges", || {
         std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "50000 50999").expect("it is this namespace's own");
         let (unknown, found) = said(&holdfast(&DOCTOR));
         for name in SETTINGS {

@@ -124,7 +124,7 @@ fn an_address_behind_the_socket_of_all_addresses() {
 }
 
 #[test]
-fn a_socket_of_its_own_beside_it_is_what_linux_refuses() {
+fn specific_bind_beside_wildcard_fails() {
     in_a_network_of_its_own(|| {
         let servers = "server { listen PORT; return 200 all; } server { listen 127.0.0.1:PORT bind; return 200 one; }";
         let instance = Instance::new("", servers);

@@ -96,7 +96,7 @@ fn during(words: &[&str], what: impl FnOnce()) -> (Option<i32>, String) {
 }
 
 #[test]
-fn names_agents_that_are_killed_paused_and_cut_off_and_keeps_the_figures_of_the_others() {
+fn lost_agents_are_named_and_others_keep_their_figures() {
     in_a_namespace("a farm of eight machines", || {
         let network = Network::new();
         let nats = Nats::start("authorization { users = [ { user: farm, password: \"sesame\" } ] }");

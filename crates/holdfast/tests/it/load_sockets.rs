@@ -55,7 +55,7 @@ fn every_form_of_the_report_has_the_sockets() {
 }
 
 #[test]
-fn a_target_that_closes_first_is_told_apart() {
+fn distinguishes_targets_that_close_first() {
     let origin = origin(origin::Options::default());
     let folder = tempfile::tempdir().expect("a temporary directory");
     let figures = path(folder.path(), "a.json");

@@ -175,7 +175,7 @@ fn the_status_page_has_the_last_errors_with_their_cause() {
 }
 
 #[test]
-fn a_real_prometheus_takes_native_histograms_of_locations_and_peers() {
+fn prometheus_scrapes_native_histograms() {
     let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let mut gateway = Instance::new(
         "",

@@ -75,7 +75,7 @@ fn take_all(instance: &Instance) -> Vec<TcpStream> {
 }
 
 #[test]
-fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
+fn l01_accept_pauses_without_descriptors_and_resumes() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = upstream.local_addr().expect("bound");
     let mut instance = Instance::new("", &site(&address.to_string()));
@@ -160,7 +160,7 @@ fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
 }
 
 #[test]
-fn l04_an_accept_queue_that_overflows_is_told() {
+fn l04_overflowing_accept_queue_is_reported() {
     let servers = "server { listen 127.0.0.1:PORT backlog=1; return 200 served; }";
     let mut instance = Instance::new("", servers);
     instance.start();
@@ -231,7 +231,7 @@ fn with_small_disk(at: &std::path::Path, command: &Command) -> Command {
 }
 
 #[test]
-fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
+fn l10_full_temp_disk_fails_only_its_request() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not root: no disk can be mounted");
         return;

@@ -318,7 +318,7 @@ fn logs_are_reopened_and_no_line_is_lost() {
 }
 
 #[test]
-fn quit_finishes_what_is_under_way() {
+fn quit_finishes_open_requests() {
     for top in MODELS {
         let slow = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = slow.local_addr().expect("bound");
@@ -372,7 +372,7 @@ fn an_address_in_use_is_named_with_its_holder() {
 }
 
 #[test]
-fn a_shortened_accept_queue_is_told_at_start() {
+fn shortened_accept_queue_is_reported_at_start() {
     let granted: u32 =
         fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux").trim().parse().expect("a number");
     let asked = granted + 1;
@@ -540,7 +540,7 @@ fn answer_upgrades(mut stream: TcpStream) {
 }
 
 #[test]
-fn the_origin_says_where_it_listens_and_ends_when_told() {
+fn origin_prints_its_address_and_ends_on_signal() {
     let mut child = support::holdfast()
         .args(["origin", "--size", "7", "--json"])
         .stdout(std::process::Stdio::piped())

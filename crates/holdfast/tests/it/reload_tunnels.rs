@@ -336,7 +336,7 @@ fn quit_drains_tunnels_with_1001_if_drain_rate_is_written() {
 }
 
 #[test]
-fn no_request_fails_and_no_unchanged_tunnel_ends_over_many_reloads() {
+fn many_reloads_fail_no_request_and_end_no_tunnel() {
     let scale = Scale::chosen();
     let (_, hard) = reactor::descriptor_limit().unwrap();
     reactor::raise_descriptor_limit(hard).unwrap();

@@ -263,7 +263,7 @@ fn gets(tunnel: &mut TcpStream, expected: &[u8]) {
 }
 
 #[test]
-fn tunnels_that_have_moved_are_drained_between_frames_by_a_later_reload() {
+fn moved_tunnels_drain_between_frames_at_a_later_reload() {
     let echo = Echo::start();
     let servers = |changed: &str| {
         format!(

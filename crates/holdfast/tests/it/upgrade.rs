@@ -274,7 +274,7 @@ fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
 
 /// `HOLDFAST_UPGRADES=20` makes the run longer.
 #[test]
-fn x10_no_request_on_a_kept_connection_is_lost_over_several_upgrades() {
+fn x10_upgrades_lose_no_request_on_kept_connections() {
     let upgrades = std::env::var("HOLDFAST_UPGRADES").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
     let instance = Instance::new("worker_processes 2;", &PROXY.replace("UPSTREAM", "127.0.0.1:1"));
     let mut master = daemon(&instance);

@@ -62,7 +62,7 @@ fn one_gateway_gets_grants_for_certificates_of_other_namespaces() {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same() {
+fn output_survives_a_round_trip() {
     let texts: Vec<String> = APPLICATIONS.iter().map(|name| text(name)).collect();
     let all = converted(&texts, None, true);
     let yaml = all.yaml().expect("YAML");
@@ -81,7 +81,7 @@ fn text_of_an_annotation_cannot_leave_its_comment() {
 }
 
 #[test]
-fn many_hosts_need_several_gateways_and_many_paths_several_routes() {
+fn many_hosts_and_paths_split_gateways_and_routes() {
     let rule = |host: usize| {
         let paths: Vec<String> = (0..20)
             .map(|path| {

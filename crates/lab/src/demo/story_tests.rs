@@ -79,7 +79,7 @@ fn has(text: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_whole_record_is_told_in_tables_words_and_verdicts() {
+fn whole_record_becomes_tables_text_and_verdicts() {
     let text = told(&record(6, |_| true));
     has(
         &text,
@@ -235,7 +235,7 @@ fn keeps_one_pair_for_verdicts_if_time_is_short() {
 }
 
 #[test]
-fn arms_without_hope_of_a_verdict_leave_their_time_to_the_others() {
+fn hopeless_arms_leave_their_time_to_others() {
     let all = ["direct", "nginx unpooled", "nginx pooled", "holdfast unpooled", "holdfast pooled"];
     assert_eq!(worth_running(&all, &["direct"]), all[1..]);
     assert_eq!(worth_running(&all, &["nginx pooled"]), ["direct", "holdfast unpooled", "holdfast pooled"]);

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_that_would_decide_follow_from_the_distance_to_the_bound() {
+    fn missing_rounds_follow_from_the_distance_to_the_bound() {
         let interval = Interval { low: 1.8, high: 2.2, confidence: 0.95 };
         let range = |least| Range { least: Some(least), most: None };
         // Half of the interval is twice the distance, so it takes four times the rounds.

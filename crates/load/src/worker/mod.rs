@@ -323,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_done_and_told_by_the_interval() {
+    fn due_work_is_done_and_reported_per_interval() {
         let (whole, in_order) = told(2_000_000, false);
         assert!(in_order);
         assert_eq!((whole.generator.lag.count(), whole.generator.lag_own.count(), whole.cut_off), (5, 5, 0));
     }
 
     #[test]
-    fn a_worker_that_is_told_to_stop_says_what_is_left() {
+    fn stopped_worker_reports_unfinished_requests() {
         let (whole, in_order) = told(3_600_000_000_000, true);
         assert!(in_order);
         assert_eq!((whole.generator.lag.count(), whole.cut_off), (0, 5));

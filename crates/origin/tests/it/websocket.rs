@@ -76,7 +76,7 @@ fn frame(fin: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn w1_w10_what_is_no_handshake_is_answered_as_http() {
+fn w1_w10_invalid_handshakes_get_http_responses() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.get("/websocket/echo");
@@ -163,7 +163,7 @@ fn w6_w7_pings_come_and_silence_is_closed() {
 }
 
 #[test]
-fn w9_fragments_and_huge_messages_come_back_and_faults_are_closed() {
+fn w9_fragments_and_huge_messages_are_echoed() {
     let origin = start(Options::default());
     let mut socket = Socket::open(&origin, "/websocket/echo");
     socket.send(false, Opcode::Text, b"one ");

@@ -72,7 +72,7 @@ fn carries_data_both_ways_whatever_the_pieces() {
 }
 
 #[test]
-fn seals_records_of_the_size_that_is_asked_for_into_the_room_there_is() {
+fn seals_records_of_the_requested_size() {
     let (mut client, mut server) =
         (Session::client(&anyone(), "a.test").unwrap(), server(ServerSide::new().pair(pair()).build().unwrap()));
     shake(&mut client, &mut server, usize::MAX).unwrap();
@@ -238,7 +238,7 @@ fn a_client_without_certificate_is_let_through_and_named() {
 }
 
 #[test]
-fn facts_are_told_in_openssls_words() {
+fn session_facts_use_openssl_words() {
     let side = ServerSide::new().pair(pair()).alpn(["http/1.1"]).keep_offers().build().unwrap();
     let client_side = ClientSide::new(Trust::Anyone).alpn(["h2", "http/1.1"]).build().unwrap();
     let (mut client, mut server) = (Session::client(&client_side, "a.test").unwrap(), server(side));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f4_the_two_limits_of_the_founding_fact_are_named_with_their_numbers() {
+    fn contradicting_limits_are_named_with_their_numbers() {
         let limits = GroupLimits { idle_per_peer_max: Some(200), ..GroupLimits::keepalive(100, false, 1) };
         let found = limits.contradictions(1);
         assert_eq!(found, [Contradiction::IdlePerPeerAboveIdle { per_peer: 200, idle: 100 }]);

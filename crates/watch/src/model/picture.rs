@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_sockets_are_counted_to_the_last_one_in_tables_that_do_not_grow_with_them() {
+    fn counts_a_million_sockets_in_fixed_tables() {
         const SOCKETS: u32 = 1_000_000;
         /// Sockets per destination; there are more destinations than are distinguished.
         const EACH: u32 = 100;

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_moves_while_a_generation_is_made_has_moved_for_it_too() {
+    fn name_change_during_a_reload_reaches_the_new_generation() {
         let scene = scene();
         scene.moves_to(&[1]);
         let plan = scene.bound(scene.moving.made_for(&Sharing::default()));

@@ -54,7 +54,7 @@ fn pair(state: &str, page: &str) -> (String, String) {
 }
 
 #[test]
-fn wordpress_has_one_front_controller_and_pages_for_readers_come_from_the_cache() {
+fn wordpress_works_and_readers_get_cached_pages() {
     let Blog { site, fpm: _fpm } = blog();
     let ask = |target: &str, lines: &str| told(&site.get(target, lines));
     let page = "GET /2026/a-post/?p=1 /index.php 0 call 1";

@@ -102,7 +102,7 @@ fn h94_a_cancelled_call_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn h95_the_server_is_told_what_is_left_of_the_time() {
+fn h95_server_gets_the_remaining_time() {
     let Some(python) = python() else { return };
     let server = Server::start(&python, &[]);
     let gateway = gateway("location / { grpc_pass {upstream:0}; }", &[server.address]);

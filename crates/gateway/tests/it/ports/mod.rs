@@ -211,7 +211,7 @@ fn a_transparent_source_need_not_be_ours() {
 }
 
 #[test]
-fn a_variable_chooses_the_source_and_the_connection_is_not_shared() {
+fn variable_source_address_separates_connections() {
     let origin = Origin::start([127, 0, 0, 1].into());
     let text = "events {} http { access_log off; upstream app { server {upstream:0}; keepalive 8; }
         server { listen {listen}; location / { proxy_pass http://app; proxy_bind $arg_from; }

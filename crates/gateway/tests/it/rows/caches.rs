@@ -130,7 +130,7 @@ fn k03_a_response_that_breaks_off_is_not_stored() {
 }
 
 #[test]
-fn k04_what_a_client_leaves_behind_is_stored_to_its_end() {
+fn k04_abandoned_response_is_stored_completely() {
     let (go_on, count) = (Signal::default(), Arc::new(AtomicUsize::new(0)));
     let (held, asked) = (go_on.clone(), Arc::clone(&count));
     let peer = Peer::script(move |mut talk| {
@@ -189,7 +189,7 @@ fn k05_a_thousand_misses_at_once_are_one_request() {
 }
 
 #[test]
-fn k05_those_who_wait_go_on_when_the_first_one_fails() {
+fn k05_waiting_requests_survive_the_first_ones_failure() {
     let count = Arc::new(AtomicUsize::new(0));
     let asked = Arc::clone(&count);
     let barrier = Arc::new(Barrier::new(2));
@@ -360,7 +360,7 @@ fn hits_of_every_size_come_whole_and_in_part() {
 }
 
 #[test]
-fn a_file_that_is_kept_open_is_not_used_after_a_change_and_not_kept_for_long() {
+fn open_file_cache_notices_changes_and_expires() {
     let (peer, count) = counting(plain);
     let gateway = cached("", "", &peer);
     let mut client = gateway.client();

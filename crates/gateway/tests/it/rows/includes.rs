@@ -148,7 +148,7 @@ fn i13_an_expression_without_end_is_an_error() {
 }
 
 #[test]
-fn included_pages_run_at_the_same_time_and_waited_ones_one_after_the_other() {
+fn includes_run_concurrently_unless_they_wait() {
     // Each part answers when both were asked for.
     let both = Signal::new();
     let (raise, wait) = (both.clone(), both);

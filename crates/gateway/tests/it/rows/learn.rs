@@ -70,7 +70,7 @@ fn p10_an_idle_limit_is_learned_from_the_ends_it_makes() {
 }
 
 #[test]
-fn p10_an_idle_limit_is_learned_from_what_the_peer_says() {
+fn p10_idle_limit_is_learned_from_keep_alive() {
     let says = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1000\r\nContent-Length: 5\r\n\r\nhello";
     let (peer, ended) = patient_for(DEADLINE, says);
     let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);

@@ -204,7 +204,7 @@ fn l05_a_client_that_says_nothing_is_closed_without_an_answer() {
 }
 
 #[test]
-fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
+fn l05_deadline_starts_at_the_first_byte_of_a_later_request() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("client_header_timeout 1s; keepalive_timeout 20s;"), &[peer.address()]);
     let mut client = gateway.client();
@@ -219,7 +219,7 @@ fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
 }
 
 #[test]
-fn l05_the_deadline_of_a_head_that_came_with_the_request_before_begins_with_its_turn() {
+fn l05_pipelined_head_deadline_starts_with_its_turn() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("client_header_timeout 2s; keepalive_timeout 20s;"), &[peer.address()]);
     let mut client = gateway.client();
@@ -286,7 +286,7 @@ fn l06_a_body_that_comes_slowly_but_comes() {
 const FLOOD: usize = 96 << 20;
 
 #[test]
-fn l07_a_slow_reader_holds_a_bounded_buffer_and_is_closed_at_the_send_timeout() {
+fn l07_slow_reader_is_bounded_and_closed_at_send_timeout() {
     for buffering in ["on", "off"] {
         let closed = Signal::new();
         let peer = Peer::script({
@@ -346,7 +346,7 @@ fn l08_a_body_over_the_limit_is_refused_before_it_is_uploaded() {
 }
 
 #[test]
-fn l08_a_chunked_body_over_the_limit_is_refused_where_it_exceeds_it() {
+fn l08_chunked_body_is_refused_at_the_limit() {
     for location in ["", "client_body_buffer_size 1k;", "proxy_request_buffering off;"] {
         let site = Site::with(Peer::saying(HELLO), &format!("client_max_body_size 10k; {location}"));
         let mut client = site.client();

@@ -210,7 +210,7 @@ fn s16_an_upstream_that_stops_in_the_middle_of_a_body() {
 }
 
 #[test]
-fn s00_an_early_refusal_arrives_although_the_upload_cannot_go_on() {
+fn s00_early_refusal_arrives_during_the_upload() {
     // A typical upstream: it answers 413 and closes with most of the body unread, which the kernel turns into a reset.
     let refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!";
     // A body that is collected first must arrive completely; for a streamed one, a part is enough.

@@ -49,7 +49,7 @@ fn closed_loop(workers: u16) -> (usize, usize) {
 }
 
 #[test]
-fn p00_a_pool_of_64_is_enough_for_64_clients_however_many_workers_there_are() {
+fn p00_pool_of_64_serves_64_clients_with_any_worker_count() {
     for workers in [2, 8, 32] {
         let (warm, all) = closed_loop(workers);
         assert_eq!(warm, CLIENTS, "{workers} workers");
@@ -89,7 +89,7 @@ fn warned(words: &str) -> Vec<String> {
 }
 
 #[test]
-fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
+fn pool_beyond_its_limit_is_warned_with_numbers() {
     for (words, expected) in [
         (
             "keepalive 50; max_connections 60;",
@@ -119,7 +119,7 @@ fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
 }
 
 #[test]
-fn f4_a_floor_that_the_pool_cannot_keep_is_warned_of_with_the_numbers() {
+fn floor_beyond_the_pool_is_warned_with_numbers() {
     let conf = text(3, "", "").replace("keepalive 4;", "keepalive 2 floor=2;");
     let peers = [([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into(), ([127, 0, 0, 1], 9).into()];
     assert_eq!(

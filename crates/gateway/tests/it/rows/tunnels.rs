@@ -63,7 +63,7 @@ fn w01_an_upgrade_that_is_answered_with_200_is_ordinary_http() {
 }
 
 #[test]
-fn w02_what_is_sent_together_with_the_upgrade_is_held_until_101_and_comes_first() {
+fn w02_bytes_after_the_upgrade_are_held_until_101() {
     let (asked, checked) = (Signal::new(), Signal::new());
     let peer = Peer::script({
         let (asked, checked) = (asked.clone(), checked.clone());
@@ -95,7 +95,7 @@ fn w02_what_is_sent_together_with_the_upgrade_is_held_until_101_and_comes_first(
 }
 
 #[test]
-fn w02_what_the_upstream_sends_together_with_101_comes_first() {
+fn w02_bytes_with_the_101_come_first() {
     let peer = Peer::script(|mut talk| {
         talk.request().unwrap();
         talk.send(format!("{SWITCHING}early"));

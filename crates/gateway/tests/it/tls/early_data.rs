@@ -210,7 +210,7 @@ fn too_early(scene: &Scene) -> Client {
 }
 
 #[test]
-fn an_upstream_hears_of_early_data_and_its_425_reaches_the_client() {
+fn upstream_learns_of_early_data_and_its_425_returns() {
     let peer = wary();
     let scene = scene(Some(&peer));
     let mut client = too_early(&scene);

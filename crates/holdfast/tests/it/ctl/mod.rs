@@ -363,7 +363,7 @@ fn caches_are_listed_and_purged() {
 }
 
 #[test]
-fn a_dry_run_says_what_a_reload_changes_and_changes_nothing() {
+fn dry_run_lists_the_changes_and_applies_none() {
     let mut scene = Scene::new("");
     scene.instance.start();
     let nothing = scene.text(&["reload", "--dry-run"]);
@@ -523,7 +523,7 @@ fn a_new_child_answers_where_the_old_one_has_died() {
 }
 
 #[test]
-fn a_request_whose_child_dies_is_answered_at_once() {
+fn request_to_a_dying_child_is_answered_at_once() {
     let mut scene = Scene::new("");
     scene.instance.start();
     let child = support::pid(children(scene.instance.pid())[0]);

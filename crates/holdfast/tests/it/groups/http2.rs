@@ -64,7 +64,7 @@ fn slow_location(peer: &Peer) -> String {
 }
 
 #[test]
-fn a_reload_keeps_connections_and_their_next_streams_use_the_new_configuration() {
+fn reload_keeps_connections_and_new_streams_use_it() {
     let (asked, go) = (Flag::new(), Flag::new());
     let peer = slow(&asked, &go);
     let scene = started(THREE, &slow_location(&peer));
@@ -106,7 +106,7 @@ fn processes_that_end_send_goaway_and_finish_their_streams() {
 }
 
 #[test]
-fn processes_that_are_replaced_send_goaway_and_new_ones_take_the_next_connection() {
+fn replaced_processes_send_goaway() {
     let (asked, go) = (Flag::new(), Flag::new());
     let peer = slow(&asked, &go);
     let scene = started(THREE, &slow_location(&peer));
@@ -170,7 +170,7 @@ fn an_upgrade_ends_connections_in_two_steps_and_loses_no_stream() {
 }
 
 #[test]
-fn a_killed_process_costs_its_own_connections() {
+fn killed_process_loses_only_its_connections() {
     let scene = started(THREE, "");
     let mut clients = Client::one_of_each(&scene, 3);
     kill(pid(clients[1].process), Signal::SIGKILL).expect("it lives");

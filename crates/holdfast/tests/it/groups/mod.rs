@@ -170,7 +170,7 @@ fn connections_are_spread_by_how_many_each_process_has() {
 }
 
 #[test]
-fn a_killed_process_costs_its_own_connections_and_is_replaced() {
+fn killed_process_is_replaced_without_wider_loss() {
     let scene = Scene::started(THREE);
     let before = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
@@ -198,7 +198,7 @@ fn a_killed_process_costs_its_own_connections_and_is_replaced() {
 }
 
 #[test]
-fn a_process_that_dies_in_a_loop_is_backed_off_and_the_others_serve() {
+fn crash_looping_process_is_backed_off() {
     let scene = Scene::started("worker_processes 2; worker_groups 2;");
     let stable = scene.until_children(2)[0];
     for pause in ["100", "200", "400"] {
@@ -243,7 +243,7 @@ fn a_reload_reaches_all_processes_or_none() {
 }
 
 #[test]
-fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
+fn refusing_process_keeps_all_at_the_old_configuration() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
@@ -267,7 +267,7 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
 }
 
 #[test]
-fn the_number_of_processes_changes_with_a_reload_and_tunnels_move() {
+fn process_count_changes_by_reload_and_tunnels_move() {
     let scene = Scene::started("worker_processes 2;");
     let mut tunnels: Vec<Kept> = (0..20).map(|_| tunnel(&scene)).collect();
     for groups in [3, 2, 1, 2] {
@@ -340,7 +340,7 @@ fn an_upgrade_that_is_taken_back_brings_the_tunnels_back() {
 }
 
 #[test]
-fn processes_of_a_killed_master_serve_on_until_a_new_one_adopts_all() {
+fn orphaned_processes_serve_until_a_new_master_adopts_them() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
@@ -360,7 +360,7 @@ fn processes_of_a_killed_master_serve_on_until_a_new_one_adopts_all() {
 }
 
 #[test]
-fn processes_of_a_killed_master_end_when_they_are_told_to() {
+fn orphaned_processes_obey_termination() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
     scene.tell(Signal::SIGKILL);

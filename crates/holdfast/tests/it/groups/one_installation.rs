@@ -18,7 +18,7 @@ fn metric(scene: &Scene, name: &str) -> u64 {
 }
 
 #[test]
-fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
+fn metrics_sum_all_processes_and_never_fall() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
@@ -193,7 +193,7 @@ fn limit_req_counts_the_requests_of_all_processes() {
 }
 
 #[test]
-fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
+fn process_without_descriptors_leaves_clients_to_others() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let victim = processes[0];

@@ -71,7 +71,7 @@ fn sessions(scene: &Scene) -> u64 {
 }
 
 #[test]
-fn sessions_are_spread_and_seen_and_logged_as_those_of_one_installation() {
+fn sessions_spread_and_appear_as_one_installation() {
     let ends = Ends::new();
     let scene = Scene::started(&format!("{THREE} {}", ends.stream("")));
     scene.until_children(3);
@@ -125,7 +125,7 @@ fn limit_conn_counts_the_sessions_of_all_processes() {
 }
 
 #[test]
-fn sessions_outlive_a_reload_and_a_change_of_the_number_of_processes() {
+fn sessions_survive_reload_and_process_count_changes() {
     let ends = Ends::new();
     let scene = Scene::started(&format!("{THREE} {}", ends.stream("")));
     scene.until_children(3);

@@ -94,7 +94,7 @@ fn a_process_that_dies_under_load() {
 }
 
 #[test]
-fn a_process_that_writes_without_end_is_ended_by_the_kernel_at_a_bound() {
+fn process_with_endless_output_is_ended_by_the_kernel() {
     // A sparse file of that size with one byte at the end: the length counts, not the space used.
     let words =
         ["side ended with signal: 25", "it wrote more than 512 MiB into one file, which no program of the lab may"];
@@ -123,7 +123,7 @@ fn a_port_of_another_process_on_the_machine() {
 }
 
 #[test]
-fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_run_undecided() {
+fn missing_program_makes_its_arm_absent() {
     let text = beside("program = \"no-such-server\"");
     let bench = Bench::new(&text);
     let ended = bench.run(&[]);
@@ -225,7 +225,7 @@ fn a_disk_that_fills_with_records_keeps_the_last_that_was_whole() {
 }
 
 #[test]
-fn a_disk_without_room_for_what_a_process_needs_is_named_with_the_process() {
+fn full_disk_is_reported_with_the_process() {
     let side = "program = \"sleep\"\narguments = [\"600\", \"{{file:page}}\"]";
     let text = beside(side);
     let bench = Bench::new(&text);

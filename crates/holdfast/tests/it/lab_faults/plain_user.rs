@@ -55,7 +55,7 @@ fn why_no_user_namespaces() -> Option<String> {
 }
 
 #[test]
-fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_are_absent() {
+fn plain_user_gets_namespaces_and_privileged_arms_are_absent() {
     if let Some(why) = why_no_user_namespaces() {
         return testkit::skip(&format!("a plain user may not have namespaces here: {why}"));
     }
@@ -148,7 +148,7 @@ fn runs_on_loopback_without_namespaces_and_reports_why() {
 }
 
 #[test]
-fn programs_that_are_not_there_are_named_with_what_provides_them() {
+fn missing_programs_are_named_with_their_packages() {
     let text = ORIGIN.replace("PORT", "8081") + "[[arm]]\nname = \"in Go\"\nprograms = { origin = \"go\" }\n";
     let wrk = text.replace("[[load]]\n", "[[load]]\nprogram = \"wrk\"\n");
     for (text, part, who, program, package) in
