@@ -310,8 +310,8 @@ fn uses_are_published_and_keep_keys() {
             pair.act(1, 2, 1, now_s);
         }
         pair.catch_up(0);
-        let told_s = i64::from(pair.indexes[0].told_s());
-        assert_eq!(pair.indexes[0].expire(now_s - told_s, 10), []);
+        let notice_delay_s = i64::from(pair.indexes[0].notice_delay_s());
+        assert_eq!(pair.indexes[0].expire(now_s - notice_delay_s, 10), []);
     }
     assert!((25..35).contains(&pair.told.len()), "{}", pair.told.len());
 }

@@ -77,7 +77,7 @@ impl Message {
     }
 
     /// Whether the sender says that the connection ends with this message.
-    pub fn says_close(&self) -> bool {
+    pub fn announces_close(&self) -> bool {
         self.values("Connection").iter().any(|value| value.eq_ignore_ascii_case("close"))
     }
 

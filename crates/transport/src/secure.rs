@@ -384,7 +384,7 @@ impl Secure {
         Ok(0)
     }
 
-    pub(crate) fn say_goodbye(&mut self, stream: &Stream) {
+    pub(crate) fn send_close_notify(&mut self, stream: &Stream) {
         self.session.close();
         // Without room the peer sees a connection that was cut, as it was.
         let _ = self.flush(stream);

@@ -388,7 +388,7 @@ impl Dnsmasq {
         Self { process, hosts: file, address, _folder: folder }
     }
 
-    fn says(&self, hosts: &str) {
+    fn set_hosts(&self, hosts: &str) {
         std::fs::write(&self.hosts, hosts).unwrap();
         let told = Command::new("kill").args(["-HUP", &self.process.id().to_string()]).status().unwrap();
         assert!(told.success());
@@ -427,7 +427,7 @@ fn a_real_name_server_is_followed() {
     });
     // No process listens on that port.
     assert_eq!(site.ask("/").status(), 502);
-    dnsmasq.says("127.0.0.1 host.test\n");
+    dnsmasq.set_hosts("127.0.0.1 host.test\n");
     until("the new address to be used", || (site.ask("/").status() == 200).then_some(()));
     assert_eq!(site.ask("/name?to=host.test").text(), "one");
     assert_eq!(site.ask("/name?to=unknown.test").status(), 502);

@@ -18,7 +18,7 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(30);
 const CLOCK_PERIOD: Duration = Duration::from_millis(20);
 /// Time for the clocks to be compared, once all agents are ready.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(5);
-/// All agents begin this long after the last one is ready, and four round trips later, so that each has heard of it by then.
+/// All agents begin this long after the last one is ready, and four round trips later, so that each knows it by then.
 const BEGIN_AHEAD: Duration = Duration::from_millis(300);
 /// The start is sent again after this time.
 const BEGIN_AGAIN: Duration = Duration::from_millis(100);
@@ -239,7 +239,7 @@ impl Run {
     }
 
     /// A message of an agent.
-    pub(super) fn hear(&mut self, message: &FromAgent, body: &[u8], now_ns: u64) {
+    pub(super) fn receive(&mut self, message: &FromAgent, body: &[u8], now_ns: u64) {
         let (FromAgent::Clock { agent: name, .. } | FromAgent::Report { agent: name, .. }) = message;
         let Some(agent) = self.agents.iter().position(|hired| hired.name == *name) else { return };
         let Some(hired) = self.agents.get_mut(agent) else { return };

@@ -217,7 +217,7 @@ fn a_slow_client_delays_no_other() {
     gateway.write("html/small", "S");
     let mut slow = gateway.connect();
     slow.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\nGET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(slow.hears_within(DEADLINE), "it begins");
+    assert!(slow.receives_within(DEADLINE), "it begins");
     assert_eq!(gateway.get("/small").text(), "S");
     assert!(slow.response().body == content, "the first response");
     assert_eq!(slow.response().text(), "S", "the one that was pipelined behind it");

@@ -88,7 +88,7 @@ fn moved_tunnel_continues_and_is_logged_once() {
     let held: Vec<_> = new.shared().hold_tunnels(tunnels).into_iter().flatten().collect();
     assert_eq!(held.len(), 1);
     // Both processes have the sockets, and neither reads.
-    assert!(!client.hears_within(Duration::from_millis(100)));
+    assert!(!client.receives_within(Duration::from_millis(100)));
     old.shared().release_tunnels(&ids);
     new.shared().thaw_tunnels(&held, false);
     client.expect("two");
@@ -271,7 +271,7 @@ fn pings_go_on_between_frames() {
     client.expect(b"\x81\x04ab");
     assert_eq!(hand_over(&old, &new), 1);
     // Several intervals: a ping would be inside of the frame.
-    assert!(!client.hears_within(Duration::from_millis(1200)));
+    assert!(!client.receives_within(Duration::from_millis(1200)));
     whole.raise();
     client.expect("cd");
     client.expect(b"\x89\x08holdfast");

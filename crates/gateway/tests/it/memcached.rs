@@ -34,7 +34,7 @@ impl Memcached {
         memcached
     }
 
-    fn tell(&self, bytes: &[u8], end: &str) -> String {
+    fn command(&self, bytes: &[u8], end: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(bytes).unwrap();
         let (mut text, mut buffer) = (String::new(), [0; 4096]);
@@ -48,12 +48,12 @@ impl Memcached {
 
     fn set(&self, key: &str, flags: u32, value: &[u8]) {
         let line = format!("set {key} {flags} 0 {}\r\n", value.len());
-        self.tell(&[line.as_bytes(), value, b"\r\n"].concat(), "STORED\r\n");
+        self.command(&[line.as_bytes(), value, b"\r\n"].concat(), "STORED\r\n");
     }
 
     /// A number of `stats`.
     fn number(&self, name: &str) -> u64 {
-        let text = self.tell(b"stats\r\n", "END\r\n");
+        let text = self.command(b"stats\r\n", "END\r\n");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} "))).unwrap();
         line.trim().parse().unwrap()
     }

@@ -1,4 +1,4 @@
-//! `request_trace_secret`: the phases of one request, for those who have the secret.
+//! `request_trace_secret`: the phases of one request, for clients with the secret.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use testkit::{Gateway, Http2Talk, Peer, Refusing, Talk};

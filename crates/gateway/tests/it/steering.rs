@@ -106,7 +106,7 @@ fn idle_connection_survives_quit_for_its_promised_time() {
         if kept {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
             let response = client.response();
-            assert!(response.status() == 204 && response.says_close(), "{words}: {}", response.text());
+            assert!(response.status() == 204 && response.announces_close(), "{words}: {}", response.text());
         }
         assert_eq!(client.end(), End::Fin, "{words}");
     }

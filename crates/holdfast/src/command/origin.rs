@@ -139,13 +139,13 @@ fn serve(args: &Args) -> Result<(), String> {
     }
     let running = origin.start().map_err(|error| format!("the origin cannot start: {error}"))?;
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
-    say_where(addresses, args.json && args.part.is_empty())?;
+    print_addresses(addresses, args.json && args.part.is_empty())?;
     wait_for_the_end(&signals, !args.part.is_empty())
     // Dropping `running` stops the workers and waits for them.
 }
 
 /// Prints the addresses that the origin listens on.
-fn say_where(listening: Vec<String>, as_json: bool) -> Result<(), String> {
+fn print_addresses(listening: Vec<String>, as_json: bool) -> Result<(), String> {
     if !as_json {
         for address in listening {
             report::print(format!("{LISTENING}{address}\n").as_bytes());

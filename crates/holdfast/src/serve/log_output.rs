@@ -94,7 +94,7 @@ impl Trouble {
     }
 
     /// Reports lost lines in the error log, unless it did so a moment ago.
-    pub(super) fn tell(&mut self, shared: &'static Registry) {
+    pub(super) fn report(&mut self, shared: &'static Registry) {
         if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
             return;
         }

@@ -374,7 +374,7 @@ mod tests {
             old.shared().send(worker, gateway::Message::Drain);
         }
         // Longer than the drain takes.
-        assert!(!client.hears_within(Duration::from_millis(300)));
+        assert!(!client.receives_within(Duration::from_millis(300)));
         goes_through(&mut client);
         drop(successor);
         assert_eq!(client.end(), testkit::End::Fin);

@@ -70,7 +70,7 @@ impl Drop for Network {
     }
 }
 
-/// The seconds for which an agent was not heard, in the line of the report about it.
+/// The seconds for which an agent sent nothing, in the line of the report about it.
 fn silence(said: &str, agent: &str) -> f64 {
     let lead = format!("agent `{agent}` sent nothing for ");
     let (_, rest) = said.split_once(&lead).unwrap_or_else(|| panic!("{agent} is not named: {said}"));

@@ -96,7 +96,7 @@ fn l01_accept_pauses_without_descriptors_and_resumes() {
     assert!(used <= 10, "{used} ticks of 10 ms in a second of waiting");
     peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
     let mut answer = [0; 12];
-    kept.read_exact(&mut answer).expect("those who are connected are served");
+    kept.read_exact(&mut answer).expect("connected clients are served");
     assert_eq!(&answer, b"HTTP/1.1 200");
     drop(taken);
     waiting.read_exact(&mut answer).expect("who waited is served");

@@ -90,7 +90,7 @@ impl Range {
     }
 
     /// What would decide the claim, in a few words.
-    fn what_is_missing(self, middle: f64, interval: Interval, rounds: usize) -> String {
+    fn missing_rounds(self, middle: f64, interval: Interval, rounds: usize) -> String {
         match self.rounds_wanted(middle, interval, rounds) {
             Some(wanted) => {
                 let more = wanted - rounds;
@@ -128,7 +128,7 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
         Bounded::Times(range) | Bounded::More(range) | Bounded::Value(range) => {
             let outcome = range.outcome(found.interval);
             if outcome == Outcome::Undecided {
-                missing = range.what_is_missing(found.effect, found.interval, found.first.n);
+                missing = range.missing_rounds(found.effect, found.interval, found.first.n);
             }
             (outcome, format!("claimed is {}", range.in_words(show)))
         }
@@ -247,7 +247,7 @@ pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, Roun
         Bounded::Value(range) | Bounded::Times(range) | Bounded::More(range) => {
             let outcome = range.outcome(interval);
             if outcome == Outcome::Undecided {
-                missing = range.what_is_missing(middle, interval, values.len());
+                missing = range.missing_rounds(middle, interval, values.len());
             }
             (outcome, format!("claimed is {}", range.in_words(show)))
         }
@@ -275,6 +275,6 @@ mod tests {
         assert_eq!(range(1.9).rounds_wanted(2.0, interval, 6), Some(24));
         assert_eq!(range(2.1).rounds_wanted(2.0, interval, 6), Some(24), "it would fail then");
         assert_eq!(range(1.999).rounds_wanted(2.0, interval, 6), None);
-        assert!(range(1.9).what_is_missing(2.0, interval, 6).contains("about 18 more rounds"));
+        assert!(range(1.9).missing_rounds(2.0, interval, 6).contains("about 18 more rounds"));
     }
 }

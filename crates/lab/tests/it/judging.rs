@@ -95,7 +95,7 @@ fn twelve_pairs_find_five_percent_of_cpu() {
 #[test]
 fn the_whole_interval_decides_and_not_its_middle() {
     let times = |least, most| Claim { times_at_least: least, times_at_most: most, ..claim() };
-    // F0's sockets towards the gateway port: with and without keepalive.
+    // report 0's sockets towards the gateway port: with and without keepalive.
     let f0 = || (0..8).map(|round| (18.8 + 0.05 * f64::from(round), 15_458.0 + 20.0 * f64::from(round)));
     assert_eq!(outcome(times(Some(100.0), None), f0()), Outcome::Holds);
     assert_eq!(outcome(times(Some(2000.0), None), f0()), Outcome::Fails);

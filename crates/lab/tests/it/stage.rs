@@ -482,7 +482,7 @@ fn interrupted_run_keeps_its_results() {
     let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
         loads += usize::from(matches!(event, Event::Loading));
         if loads == 2 {
-            stop.say();
+            stop.request_end();
         }
     });
     assert!(begun.elapsed() < Duration::from_mins(1));
@@ -499,7 +499,7 @@ fn interrupt_between_samples_starts_no_other() {
     let stop = Stop::default();
     let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
         if matches!(event, Event::Taken(_)) {
-            stop.say();
+            stop.request_end();
         }
     });
     let said = format!("{}1: interrupted before sample 2 of 9 (arm only, round 2)", line_of(&text, "[[arm]]"));

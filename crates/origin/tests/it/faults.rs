@@ -114,7 +114,7 @@ fn a_silent_origin_accepts_and_says_nothing() {
     let mut client = Client::connect(&origin);
     client.get("/");
     until("accepted", || origin.counts().connections_open == 1);
-    assert!(!client.talk.hears_within(Duration::from_millis(100)));
+    assert!(!client.talk.receives_within(Duration::from_millis(100)));
     drop(client);
     until("closed", || origin.counts().connections_open == 0);
     assert_eq!(origin.counts().requests, 0);

@@ -99,7 +99,7 @@ fn an_effect_is_weighed_against_what_matters() {
 
 #[test]
 fn a_founding_claim_is_held_against_the_whole_interval() {
-    // F0: sockets to the gateway port, keepalive on and off, 8 rounds.
+    // report 0: sockets to the gateway port, keepalive on and off, 8 rounds.
     let on = [18.8, 19.0, 18.9, 19.1, 18.7, 19.2, 18.8, 19.0];
     let off = [15_458.0, 15_530.0, 15_490.0, 15_502.0, 15_611.0, 15_470.0, 15_520.0, 15_480.0];
     let verdict = judge(&on, &off, RATIO).expect("comparable");

@@ -101,7 +101,7 @@ impl Client {
         plain
     }
 
-    fn say(&mut self, text: &[u8]) {
+    fn send_text(&mut self, text: &[u8]) {
         let mut record = vec![0; text.len() + 200];
         let sealed = self.session.seal(text, RECORD_BYTES_MAX, &mut record).unwrap();
         self.socket.write_all(&record[..sealed.written]).unwrap();
@@ -155,7 +155,7 @@ fn bytes_read_before_tls_began_belong_to_the_handshake() {
             assert!(transport.is_secure() && transport.is_readable());
             client.socket.write_all(behind).unwrap();
             shake(&reactor, &mut client, &transport);
-            client.say(b"request");
+            client.send_text(b"request");
             assert_eq!(read_some(&reactor, &transport), b"request");
         }
     }
@@ -215,7 +215,7 @@ fn tls_memory_is_reported() {
     shake(&reactor, &mut client, &transport);
     let open = transport.held_bytes();
     assert!(open < during && (1024..=4096).contains(&open), "{during} {open}");
-    client.say(&[b'x'; 10_000]);
+    client.send_text(&[b'x'; 10_000]);
     assert_eq!(read_some(&reactor, &transport).len(), 10_000);
     assert_eq!(transport.held_bytes(), open);
 }

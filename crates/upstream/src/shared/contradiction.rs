@@ -1,4 +1,4 @@
-//! Limits of a group that contradict each other (founding fact F4: an idle limit per host above the idle limit of all
+//! Limits of a group that contradict each other (founding report 4: an idle limit per host above the idle limit of all
 //! hosts, unnoticed, cost a third of the throughput). Found when the configuration is checked; the caller decides which
 //! are errors.
 

@@ -112,15 +112,15 @@ impl Filling {
 
     /// Reports how many bytes of the body the file has.
     pub(crate) fn advance(&self, written: u64) {
-        self.tell(Reached { written, state: FillState::Going });
+        self.notify(Reached { written, state: FillState::Going });
     }
 
     /// Reports that the file is complete.
     pub(crate) fn complete(self, written: u64) {
-        self.tell(Reached { written, state: FillState::Whole });
+        self.notify(Reached { written, state: FillState::Whole });
     }
 
-    fn tell(&self, reached: Reached) {
+    fn notify(&self, reached: Reached) {
         let waiting = {
             let mut progress = self.fill.progress();
             progress.now = reached;
@@ -137,7 +137,7 @@ impl Drop for Filling {
         self.zone.end_fill(self.key, &self.fill);
         let now = self.fill.progress().now;
         if now.state == FillState::Going {
-            self.tell(Reached { state: FillState::Failed, ..now });
+            self.notify(Reached { state: FillState::Failed, ..now });
         }
     }
 }

@@ -248,7 +248,7 @@ impl Names {
     /// Reports the result of a lookup. Groups that follow the name are told first, so that a request which finds the
     /// answer also finds the peers.
     pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
-        let told = outcome.told();
+        let told = outcome.addresses_for_watchers();
         let mut told_to: Vec<Arc<dyn Watcher>> = Vec::new();
         let waiters = loop {
             let mut cache = self.lock();

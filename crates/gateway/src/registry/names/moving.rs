@@ -155,13 +155,13 @@ impl Watcher for MovingGroup {
         if is_new {
             self.renew(&mut state);
             drop(state);
-            self.tell(question, &before, &sorted.iter().map(place).collect());
+            self.notify_followers(question, &before, &sorted.iter().map(place).collect());
         }
     }
 }
 
 impl MovingGroup {
-    fn tell(&self, question: &Question, before: &BTreeSet<Place>, now: &BTreeSet<Place>) {
+    fn notify_followers(&self, question: &Question, before: &BTreeSet<Place>, now: &BTreeSet<Place>) {
         let mut line =
             format!("upstream \"{}\": {} now has {} addresses", self.recipe.plan.name, question.name, now.len());
         for (sign, changed) in [('+', now.difference(before)), ('-', before.difference(now))] {

@@ -82,7 +82,7 @@ fn a_download_is_allowed_by_the_application_and_sent_from_disk() {
             answer("not this", lines)
         }
         "/get/other" => answer("", "X-Accel-Redirect: /elsewhere/real?id=7\r\n"),
-        _ => answer(&told("application", request), ""),
+        _ => answer(&summary("application", request), ""),
     });
     let peers = [("127.0.0.1:9024", peer.address())];
     let site = Example::start("downloads.conf", &peers, &[("html/q3 report.pdf", "0123456789")]);

@@ -38,7 +38,7 @@ pub(super) fn get(client: &mut Talk, target: &str) -> (String, String) {
     (response.value("X-Cache").unwrap_or_default().to_owned(), response.text())
 }
 
-pub(super) fn heard(status: &str, body: &str) -> (String, String) {
+pub(super) fn status_and_body(status: &str, body: &str) -> (String, String) {
     (status.to_owned(), body.to_owned())
 }
 
@@ -64,8 +64,8 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
     let gateway = cached("", "", &peer);
     let mut client = gateway.client();
     let mut number = 1;
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 1 to /a"));
-    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 1 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 1 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("HIT", "response 1 to /a"));
     let whole = std::fs::read(&files(&gateway)[0]).unwrap();
     let damages: [Damage<'_>; 7] = [
         &|bytes| bytes.truncate(bytes.len() - 1),
@@ -84,8 +84,8 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
         std::fs::write(path, bytes).unwrap();
         number += 1;
         let expected = format!("response {number} to /a");
-        assert_eq!(get(&mut client, "/a"), heard("MISS", &expected));
-        assert_eq!(get(&mut client, "/a"), heard("HIT", &expected));
+        assert_eq!(get(&mut client, "/a"), status_and_body("MISS", &expected));
+        assert_eq!(get(&mut client, "/a"), status_and_body("HIT", &expected));
     }
     gateway.logged("is not used: its checksum is wrong");
 }
@@ -100,7 +100,7 @@ fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     std::fs::write(&place, "").unwrap();
     let mut client = gateway.client();
     for number in 1..=3 {
-        assert_eq!(get(&mut client, "/a"), heard("MISS", &format!("response {number} to /a")));
+        assert_eq!(get(&mut client, "/a"), status_and_body("MISS", &format!("response {number} to /a")));
     }
     let line = gateway.logged("cannot be written");
     assert!(line.contains(" [crit] ") && line.contains("the response is not cached"), "{line}");
@@ -108,8 +108,8 @@ fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     let failed = || gateway.error_log().matches("cannot be written").count();
     until("the third response was not written", || (failed() == 3).then_some(()));
     std::fs::remove_file(&place).unwrap();
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 4 to /a"));
-    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 4 to /a"), "it works again");
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 4 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("HIT", "response 4 to /a"), "it works again");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn k06_unused_responses_are_removed() {
     // The second answer comes when the first one is stored.
     assert_eq!([get(&mut client, "/a").0, get(&mut client, "/a").0], ["MISS", "HIT"]);
     until("it is removed", || files(&gateway).is_empty().then_some(()));
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 2 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 2 to /a"));
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn k07_files_outlive_the_process_and_are_counted_again() {
     let _ = std::fs::remove_dir_all(&to);
     std::fs::rename(from, to).unwrap();
     let mut client = second.client();
-    assert_eq!(get(&mut client, "/b"), heard("HIT", "response 2 to /b"), "at once");
+    assert_eq!(get(&mut client, "/b"), status_and_body("HIT", "response 2 to /b"), "at once");
     assert_eq!(count.load(Ordering::SeqCst), 0);
     drop(first);
 }
@@ -370,14 +370,14 @@ fn open_file_cache_notices_changes_and_expires() {
         links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|path| path.starts_with(&prefix)).count()
     };
     let mut ask = || get(&mut client, "/a");
-    assert_eq!(ask(), heard("MISS", "response 1 to /a"));
-    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
-    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("MISS", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 1 to /a"));
     assert_eq!(open(), 1, "the file of a response in use stays open");
     let [file] = files(&gateway).try_into().unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(ask(), heard("MISS", "response 2 to /a"), "an administrator has removed it");
-    assert_eq!(ask(), heard("HIT", "response 2 to /a"));
+    assert_eq!(ask(), status_and_body("MISS", "response 2 to /a"), "an administrator has removed it");
+    assert_eq!(ask(), status_and_body("HIT", "response 2 to /a"));
     // Another process stores a response: its file takes the place of this one.
     let bytes = std::fs::read(&file).unwrap();
     let other = file.with_extension("new");
@@ -388,8 +388,8 @@ fn open_file_cache_notices_changes_and_expires() {
     changed[end] = b'7';
     std::fs::write(&other, &changed).unwrap();
     std::fs::rename(&other, &file).unwrap();
-    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 7 to /a"));
     assert_eq!(count.load(Ordering::SeqCst), 2);
     until("the file is closed when it is not used", || (open() == 0).then_some(()));
-    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 7 to /a"));
 }

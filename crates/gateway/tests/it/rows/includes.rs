@@ -197,7 +197,7 @@ fn a_part_that_is_slower_than_send_timeout_is_waited_for() {
     assert_eq!(client.head().unwrap().status(), 200);
     client.expect("1\r\na\r\n");
     asked.wait();
-    assert!(!client.hears_within(Duration::from_millis(400)));
+    assert!(!client.receives_within(Duration::from_millis(400)));
     go.raise();
     let rest = String::from_utf8(client.rest().0).unwrap();
     assert!(rest.contains("part") && rest.ends_with("b\r\n0\r\n\r\n"), "{rest}");

@@ -21,7 +21,7 @@ fn patient_for(idle: Duration, answer: &'static str) -> (Peer, Receiver<First>) 
     let (ends, ended) = channel();
     let peer = Peer::script(move |mut talk| {
         loop {
-            if !talk.hears_within(idle) {
+            if !talk.receives_within(idle) {
                 talk.close();
                 let _ = ends.send(First::Peer);
                 return;
@@ -89,7 +89,7 @@ fn p10_a_number_of_requests_is_learned_from_the_ends_it_makes() {
             talk.send(HELLO);
         }
         // Closes without announcing it, as an impolite peer does; after a time in which even a busy gateway has closed.
-        let first = if talk.hears_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
+        let first = if talk.receives_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
         talk.close();
         let _ = ends.send(first);
     });

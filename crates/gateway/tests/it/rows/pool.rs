@@ -161,7 +161,7 @@ fn p05_connection_close() {
         for _ in 0..2 {
             // The upstream's `Connection` field does not concern the client.
             let response = site.ask(GET);
-            assert_eq!((response.text(), response.says_close()), ("hello".into(), false));
+            assert_eq!((response.text(), response.announces_close()), ("hello".into(), false));
         }
         assert_eq!(serials(&site.peer), [0, 1]);
         let lines = site.gateway.access_lines(2);

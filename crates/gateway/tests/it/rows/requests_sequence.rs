@@ -87,7 +87,7 @@ fn r50_valid_request_is_answered_before_the_invalid_one() {
     client.send(format!("{GET}GET / HTTP/1.1\r\nHost a\r\n\r\n{GET}"));
     assert_eq!(client.response().text(), "hello");
     let refused = client.response();
-    assert_eq!((refused.status(), refused.says_close()), (400, true));
+    assert_eq!((refused.status(), refused.announces_close()), (400, true));
     assert_eq!(client.end(), End::Fin);
     assert_eq!(site.peer.requests().len(), 1);
     site.gateway.logged("client sent invalid header line");
@@ -117,7 +117,7 @@ fn r52_short_body_rest_is_drained_and_kept_alive() {
     let mut client = site.client();
     client.send("POST /alive HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nGET");
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
+    assert_eq!((response.text(), response.announces_close()), ("alive".into(), false));
     // The rest of the body looks like a request but is none.
     client.send(" / xGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     client.send("");
@@ -139,7 +139,7 @@ fn r52_short_chunked_rest_is_drained_and_kept_alive() {
     for number in 0..3 {
         client.send("POST /alive HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /");
         let response = client.response();
-        assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
+        assert_eq!((response.text(), response.announces_close()), ("alive".into(), false));
         client.send(format!("\r\n5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\nGET /{number} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(client.response().text(), "hello");
     }
@@ -170,7 +170,7 @@ fn r52_long_rest_closes_after_the_response_arrives() {
     // The client keeps sending; a reset must not destroy the response.
     client.send("x".repeat(300_000));
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("alive".into(), true));
+    assert_eq!((response.text(), response.announces_close()), ("alive".into(), true));
     assert_eq!(client.end(), End::Fin);
 }
 
@@ -213,7 +213,7 @@ fn r00_a_connection_goes_on_as_its_limits_and_the_client_say() {
         for (number, closes) in closes.into_iter().enumerate() {
             client.send(format!("GET /{number} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
             let response = client.response();
-            assert_eq!((response.text(), response.says_close()), ("hello".into(), closes), "{directive}{fields}");
+            assert_eq!((response.text(), response.announces_close()), ("hello".into(), closes), "{directive}{fields}");
             if closes {
                 // The response announced the close, and the gateway closes.
                 assert_eq!(client.end(), End::Fin);

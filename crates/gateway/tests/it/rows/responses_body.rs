@@ -96,7 +96,7 @@ fn cut(request: &str, start: &str, goes_on: impl Fn(&mut testkit::Talk) + Send +
     let mut client = site.client();
     client.send(request);
     // The client has the head before the fault: no other status can be sent any more.
-    assert!(client.hears_within(testkit::DEADLINE));
+    assert!(client.receives_within(testkit::DEADLINE));
     seen.raise();
     let (response, end) = client.cut_response();
     assert_eq!(response.status(), 200);
@@ -250,6 +250,6 @@ fn s00_keepalive_of_an_http10_client() {
     // Without a length, only the end of the connection ends the body.
     client.send("GET /chunked HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("hello".into(), true));
+    assert_eq!((response.text(), response.announces_close()), ("hello".into(), true));
     assert_eq!(client.end(), End::Fin);
 }

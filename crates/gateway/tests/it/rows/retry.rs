@@ -378,7 +378,7 @@ fn u05_an_upstream_that_does_not_take_the_request() {
 /// A client that keeps sending while it waits: bytes of a next request whenever nothing arrives for a moment.
 fn keeps_talking(client: &mut Talk, at_most: Duration) {
     let begun = Instant::now();
-    while !client.hears_within(Duration::from_millis(30)) {
+    while !client.receives_within(Duration::from_millis(30)) {
         assert!(begun.elapsed() < at_most, "still waiting after {at_most:?}, because the client talks");
         client.send("G");
     }

@@ -67,18 +67,18 @@ fn group(words: &str) {
 
 #[test]
 #[should_panic(expected = "per_peer=200 is above the group's 100 idle connections and has no effect")]
-fn f4_an_idle_limit_per_peer_above_that_of_the_group_is_refused() {
+fn an_idle_limit_per_peer_above_that_of_the_group_is_refused() {
     group("keepalive 100 per_peer=200;");
 }
 
 #[test]
 #[should_panic(expected = "connecting=60 is above max_connections 50 and has no effect")]
-fn f4_more_connects_than_connections_are_refused() {
+fn more_connects_than_connections_are_refused() {
     group("keepalive 50; max_connections 50 connecting=60;");
 }
 
 #[test]
-fn f4_limits_that_fit_are_not_spoken_of() {
+fn limits_that_fit_are_not_spoken_of() {
     group("keepalive 50 per_peer=50; max_connections 50 connecting=50 queue=10 timeout=1s;");
 }
 

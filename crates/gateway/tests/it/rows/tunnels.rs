@@ -289,7 +289,7 @@ fn w07_bytes_from_the_client_keep_a_tunnel_open() {
     let mut client = tunnelled(&site);
     for _ in 0..5 {
         client.send("ping");
-        client.hears_within(PAUSE);
+        client.receives_within(PAUSE);
     }
     client.expect("enough");
 }
@@ -299,7 +299,7 @@ fn w07_bytes_from_the_upstream_keep_a_tunnel_open() {
     let site = switching(LIMIT, |mut talk| {
         for _ in 0..5 {
             talk.send("ping");
-            talk.hears_within(PAUSE);
+            talk.receives_within(PAUSE);
         }
         talk.expect("enough");
     });

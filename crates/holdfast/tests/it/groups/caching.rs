@@ -218,7 +218,7 @@ fn k18_a_killed_process_gives_its_fetch_to_another_one() {
     for client in clients.values_mut() {
         client.send_get("/a", "");
     }
-    assert!(clients.values_mut().all(|client| !client.hears_within(std::time::Duration::from_millis(300))));
+    assert!(clients.values_mut().all(|client| !client.receives_within(std::time::Duration::from_millis(300))));
     assert_eq!(cached.asked(), 1, "the others wait for it");
     kill(pid(victim), Signal::SIGKILL).expect("it lives");
     let mut statuses: Vec<_> = clients

@@ -73,7 +73,7 @@ fn reload_keeps_connections_and_new_streams_use_it() {
     asked.wait();
     let text = scene.instance.text("nginx.conf").replace("return 200 one", "return 200 two");
     fs::write(scene.instance.path("nginx.conf"), text).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     for client in &mut clients {
         until("the new configuration", || client.talk.get("/text").text() == "two");
         assert_eq!(client.talk.goaways, 0);
@@ -115,7 +115,7 @@ fn replaced_processes_send_goaway() {
     let open: Vec<u32> = clients.iter_mut().map(|client| client.talk.open("GET", "/slow", &[], true)).collect();
     asked.wait();
     scene.configure("worker_processes 3; worker_groups 2;", &format!("http2 on; {}", slow_location(&peer)));
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     for client in &mut clients {
         client.talk.until("GOAWAY", |talk| talk.goaway.is_some());
     }
@@ -143,7 +143,7 @@ fn an_upgrade_ends_connections_in_two_steps_and_loses_no_stream() {
     let mut tunnel = tunnel(&scene);
     let open: Vec<u32> = clients.iter_mut().map(|client| client.talk.open("GET", "/slow", &[], true)).collect();
     asked.wait();
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || {
         scene.log().matches("holdfast serves").count() == 2 && scene.master() != old && scene.children().len() == 3
     });

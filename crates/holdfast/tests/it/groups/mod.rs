@@ -68,7 +68,7 @@ impl Scene {
         self.children()
     }
 
-    fn tell(&self, signal: Signal) {
+    fn send_signal(&self, signal: Signal) {
         kill(pid(self.master()), signal).expect("it runs");
     }
 
@@ -221,7 +221,7 @@ fn a_reload_reaches_all_processes_or_none() {
     assert_eq!(by_process(&kept).len(), 3);
     let sound = scene.instance.text("nginx.conf");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "retrun 200 one")).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the old one stays");
     assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("one")));
     let changed = |text: &str| {
@@ -229,13 +229,13 @@ fn a_reload_reaches_all_processes_or_none() {
             .expect("written");
     };
     changed("two");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("two")), "each process has it");
     // Many at once: the last one counts.
     for number in 0..40 {
         changed(&format!("v{number}"));
-        scene.tell(Signal::SIGHUP);
+        scene.send_signal(Signal::SIGHUP);
     }
     until("all have the last one", || kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("v39")));
     assert_eq!(scene.children(), processes, "in place");
@@ -251,7 +251,7 @@ fn refusing_process_keeps_all_at_the_old_configuration() {
     // A process that is stopped owes its answer; then it dies, and no process has changed anything.
     kill(pid(processes[2]), Signal::SIGSTOP).expect("it lives");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "return 200 two")).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("signal 1 (SIGHUP) received");
     kill(pid(processes[2]), Signal::SIGKILL).expect("it lives");
     scene.instance.wait_for_line("; the old configuration stays");
@@ -259,7 +259,7 @@ fn refusing_process_keeps_all_at_the_old_configuration() {
         assert_eq!(one.get("/text").as_deref(), Some("one"));
     }
     scene.until_children(3);
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     for one in kept.iter_mut().filter(|one| one.process != processes[2]) {
         assert_eq!(one.get("/text").as_deref(), Some("two"));
@@ -273,7 +273,7 @@ fn process_count_changes_by_reload_and_tunnels_move() {
     for groups in [3, 2, 1, 2] {
         let before = scene.children();
         scene.configure(&format!("worker_processes 2; worker_groups {groups};"), "");
-        scene.tell(Signal::SIGHUP);
+        scene.send_signal(Signal::SIGHUP);
         until("new processes have taken over", || {
             let now = scene.children();
             now.len() == groups && now.iter().all(|process| !before.contains(process))
@@ -301,7 +301,7 @@ fn an_upgrade_moves_the_tunnels_of_all_processes() {
     let before = scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || {
         scene.log().matches("holdfast serves").count() == 2 && scene.master() != old && scene.children().len() == 3
     });
@@ -321,7 +321,7 @@ fn an_upgrade_that_is_taken_back_brings_the_tunnels_back() {
     let old = scene.master();
     scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || scene.log().matches("holdfast serves").count() == 2 && scene.master() != old);
     let new = scene.master();
     kill(pid(old), Signal::SIGWINCH).expect("it runs");
@@ -344,7 +344,7 @@ fn orphaned_processes_serve_until_a_new_master_adopts_them() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
-    scene.tell(Signal::SIGKILL);
+    scene.send_signal(Signal::SIGKILL);
     assert_eq!(scene.instance.wait(), None);
     until("all know it", || scene.log().matches("the master process is gone; this process serves on").count() == 3);
     assert!(before.iter().all(|process| lives(*process)));
@@ -363,7 +363,7 @@ fn orphaned_processes_serve_until_a_new_master_adopts_them() {
 fn orphaned_processes_obey_termination() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
-    scene.tell(Signal::SIGKILL);
+    scene.send_signal(Signal::SIGKILL);
     assert_eq!(scene.instance.wait(), None);
     until("all know it", || scene.log().matches("the master process is gone; this process serves on").count() == 3);
     scene.instance.signal("quit");

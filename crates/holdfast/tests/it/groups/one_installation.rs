@@ -48,7 +48,7 @@ fn metrics_sum_all_processes_and_never_fall() {
     }
     // Processes that end in order leave their counters as well.
     scene.configure("worker_processes 2; worker_groups 2;", "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     until("two have taken over", || {
         grows();
         scene.children().len() == 2
@@ -161,7 +161,7 @@ fn limit_conn_counts_the_connections_of_all_processes() {
     assert!(!more.is_empty() && (0..10).all(|_| refused(&scene)));
     assert!(tunnels.iter_mut().all(goes_through));
     // A reload keeps the counts.
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     assert!((0..10).all(|_| refused(&scene)));
     drop(more);
@@ -249,7 +249,7 @@ fn all_processes_write_to_the_logs_that_were_opened_again() {
     let log = scene.instance.path("logs/access.log");
     until("all lines are written", || scene.instance.text("logs/access.log").lines().count() == 30);
     fs::rename(&log, scene.instance.path("logs/access.old")).expect("renamed");
-    scene.tell(Signal::SIGUSR1);
+    scene.send_signal(Signal::SIGUSR1);
     until("the log is there again", || log.exists());
     assert!(kept.iter_mut().all(Kept::lives));
     until("no line is lost", || {

@@ -132,7 +132,7 @@ fn sessions_survive_reload_and_process_count_changes() {
     let mut clients: Vec<Talk> = (0..9).map(|_| ends.session().expect("served")).collect();
     let datagrams: Vec<DatagramTalk> = (0..3).map(|_| ends.datagrams()).collect();
     scene.configure(&format!("{THREE} {}", ends.stream("deny all;")), "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     assert!((0..9).all(|_| ends.session().is_none()), "every process has the new configuration");
     assert!(clients.iter_mut().all(goes_on));
@@ -141,7 +141,7 @@ fn sessions_survive_reload_and_process_count_changes() {
         client.expect("pong");
     }
     scene.configure(&format!("worker_processes 2; worker_groups 2; {}", ends.stream("")), "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     until("the new processes serve", || ends.session().is_some());
     assert!(clients.iter_mut().all(goes_on));
     // A session of UDP stays in the old process for its answers; what the client sends begins another one in the new process.

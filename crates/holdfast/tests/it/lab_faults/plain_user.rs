@@ -67,7 +67,7 @@ fn plain_user_gets_namespaces_and_privileged_arms_are_absent() {
         return testkit::skip("a plain user cannot enter the folder of nginx");
     }
     ended.assert_code(0);
-    ended.assert_says(&["network: Hosts: a network namespace for each host"]);
+    ended.assert_reports(&["network: Hosts: a network namespace for each host"]);
     let record = bench.record();
     let of = |name: &str| record.fingerprint.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     assert_eq!(of("run by"), Some("root of a user namespace, with no rights over the machine"));
@@ -137,7 +137,7 @@ fn runs_on_loopback_without_namespaces_and_reports_why() {
     let mut command = bench.command(&[]);
     let ended = run_as_plain_user(command.env("PATH", path));
     ended.assert_code(0);
-    ended.assert_says(&[
+    ended.assert_reports(&[
         "network: Loopback, since no network namespace can be made: cannot start ip (install iproute2)",
     ]);
     let record = bench.record();
@@ -164,7 +164,7 @@ fn missing_programs_are_named_with_their_packages() {
         let said = format!(
             "{place}1: {who}: {program} is not there: in a checkout of Holdfast `cargo xtask peers` puts it under"
         );
-        ended.assert_says(&[&said, &format!("elsewhere install the Debian package {package}, or have it on $PATH")]);
+        ended.assert_reports(&[&said, &format!("elsewhere install the Debian package {package}, or have it on $PATH")]);
         let absent: Vec<String> = bench.record().absent.into_iter().map(|(arm, _)| arm).collect();
         let all = if program == "go" { vec!["in Go"] } else { vec!["ours", "in Go"] };
         assert_eq!(absent, all);
