@@ -86,6 +86,11 @@ impl Message {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// Head and body as text, for messages of failures.
+    pub fn whole_text(&self) -> String {
+        format!("{}{}", String::from_utf8_lossy(&self.head), self.text())
+    }
+
     /// How the body of a request is framed.
     pub(crate) fn request_framing(&self) -> Framing {
         self.framing().unwrap_or(Framing::Length(0))

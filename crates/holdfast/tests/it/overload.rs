@@ -31,17 +31,9 @@ fn connect(instance: &Instance) -> TcpStream {
     stream
 }
 
-/// Sends a request on an open connection; returns the head of the answer and what arrived with it.
-fn ask(stream: &mut TcpStream, path: &str) -> String {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-    let mut text = String::new();
-    let mut buffer = [0; 4096];
-    while !text.contains("\r\n\r\n") {
-        let count = stream.read(&mut buffer).expect("an answer");
-        assert!(count > 0, "the connection ended: {text}");
-        text += &String::from_utf8_lossy(&buffer[..count]);
-    }
-    text
+/// Sends a request on an open connection; returns the whole answer.
+fn ask(stream: &TcpStream, path: &str) -> String {
+    testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).expect("an answer").whole_text()
 }
 
 /// Processor time of a process so far, in clock ticks of 10 ms.
@@ -124,7 +116,7 @@ fn l01_an_idle_connection_makes_room() {
     let mut instance = Instance::new("", &site("127.0.0.1:1"));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let mut idle = connect(&instance);
-    assert!(ask(&mut idle, "/alive").starts_with("HTTP/1.1 200 "));
+    assert!(ask(&idle, "/alive").starts_with("HTTP/1.1 200 "));
     let _taken = take_all(&instance);
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("a good end");
@@ -277,11 +269,11 @@ fn l10_full_temp_disk_fails_only_its_request() {
         client.read_to_string(&mut answer).expect("an answer");
         answer
     };
-    let mut other = connect(&instance);
-    assert!(ask(&mut other, "/alive").starts_with("HTTP/1.1 200 "));
+    let other = connect(&instance);
+    assert!(ask(&other, "/alive").starts_with("HTTP/1.1 200 "));
     assert!(post(4_000_000).starts_with("HTTP/1.1 500 "));
     instance.wait_for_line("failed (28: No space left on device) while reading client request body");
-    assert!(ask(&mut other, "/alive").contains("200"));
+    assert!(ask(&other, "/alive").contains("200"));
     // The space of the failed request is free again.
     let answer = post(40_000);
     assert!(answer.ends_with("ok"), "{answer}");

@@ -477,14 +477,9 @@ fn quick_mode_of_root_drops_privileges() {
         assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
     }
     // More than `client_body_buffer_size`: through a file that no user may write.
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream
-        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n")
-        .expect("sent");
-    stream.write_all(&vec![b'x'; 100_000]).expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("an answer");
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n";
+    let request = [head.as_slice(), &vec![b'x'; 100_000]].concat();
+    let response = testkit::fetch(("127.0.0.1", port), request).expect("an answer").whole_text();
     kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
     assert!(response.ends_with("100000"), "{response}");
     assert!(child.wait().expect("a child of ours").success());

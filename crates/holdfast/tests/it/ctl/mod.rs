@@ -325,11 +325,8 @@ fn caches_are_listed_and_purged() {
     );
     scene.instance.start();
     let status = |path: &str| {
-        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        answer.lines().find_map(|line| line.strip_prefix("X-Cache: ")).unwrap().to_owned()
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        testkit::fetch(("127.0.0.1", port), request).unwrap().value("X-Cache").unwrap().to_owned()
     };
     for path in ["/img/a", "/img/b", "/c"] {
         assert_eq!(status(path), "MISS");

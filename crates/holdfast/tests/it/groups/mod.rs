@@ -104,16 +104,12 @@ impl Kept {
     }
 
     /// The body of the answer.
-    fn get(&mut self, path: &str) -> Option<String> {
-        write!(self.stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
-        let head = read_head(&mut self.stream)?;
-        let length = field(&head, "Content-Length")?.parse().ok()?;
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).ok()?;
-        String::from_utf8(body).ok()
+    fn get(&self, path: &str) -> Option<String> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        String::from_utf8(testkit::ask(&self.stream, request).ok()?.body).ok()
     }
 
-    fn lives(&mut self) -> bool {
+    fn lives(&self) -> bool {
         self.get("/pid").is_some_and(|text| text == self.process.to_string())
     }
 }
@@ -217,13 +213,13 @@ fn crash_looping_process_is_backed_off() {
 fn a_reload_reaches_all_processes_or_none() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
-    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let sound = scene.instance.text("nginx.conf");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "retrun 200 one")).expect("written");
     scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the old one stays");
-    assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("one")));
+    assert!(kept.iter().all(|one| one.get("/text").as_deref() == Some("one")));
     let changed = |text: &str| {
         fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", &format!("return 200 {text}")))
             .expect("written");
@@ -231,15 +227,15 @@ fn a_reload_reaches_all_processes_or_none() {
     changed("two");
     scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
-    assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("two")), "each process has it");
+    assert!(kept.iter().all(|one| one.get("/text").as_deref() == Some("two")), "each process has it");
     // Many at once: the last one counts.
     for number in 0..40 {
         changed(&format!("v{number}"));
         scene.send_signal(Signal::SIGHUP);
     }
-    until("all have the last one", || kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("v39")));
+    until("all have the last one", || kept.iter().all(|one| one.get("/text").as_deref() == Some("v39")));
     assert_eq!(scene.children(), processes, "in place");
-    assert!(kept.iter_mut().all(Kept::lives));
+    assert!(kept.iter().all(Kept::lives));
 }
 
 #[test]
