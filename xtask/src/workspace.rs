@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_program_says_what_it_was_and_why() {
+    fn failing_program_reports_its_command_and_output() {
         let error = output_of(Command::new("sh").args(["-c", "echo the reason >&2; exit 3"])).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("the reason") && text.contains("exit status: 3"), "{text}");

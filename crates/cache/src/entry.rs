@@ -1,6 +1,6 @@
 //! The beginning of a cache file: the facts about the response, its key, and the head that the upstream sent. It has a
-//! checksum over all of that, and states the length of the body, so a truncated or half-written file is never taken for
-//! a response.
+//! checksum over all of that, and states the length of the body, so a truncated or half-written file never counts as a
+//! response.
 //!
 //! ```text
 //! "HFcache1"  checksum  body_start  body_bytes  times …  lengths …  variant  | key | etag | vary | head | body …
@@ -295,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_written() {
+    fn refuses_too_long_entries() {
         assert_eq!(entry().encode(&vec![b'k'; BODY_START_MAX], b""), None);
         assert_eq!(Entry { etag: vec![b'e'; 1 << 16], ..entry() }.encode(b"", b""), None);
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn reads_what_it_writes(
             times in any::<[i64; 4]>(), modified_s in any::<Option<i64>>(), body_bytes in 0..1_u64 << 40,
             etag in prop::collection::vec(any::<u8>(), 0..40), vary in prop::collection::vec(any::<u8>(), 0..40),
             variant in any::<Option<[u8; 16]>>(), key in prop::collection::vec(any::<u8>(), 0..300),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_has_no_say() {
+    fn ignored_fields_have_no_effect() {
         use Said::{AccelExpires, CacheControl, Expires, SetCookie, Vary};
         let all = Ignored { accel_expires: true, cache_control: true, expires: true, set_cookie: true, vary: true };
         let fields = [(AccelExpires, "0"), (CacheControl, "no-store"), (Expires, "1"), (SetCookie, "a=b"), (Vary, "*")];

@@ -170,10 +170,10 @@ impl<S: BuildHasher> Index<S> {
         let expires_s = seconds(now_s.saturating_add(self.inactive_s));
         self.unlink(slot);
         self.link_newest(slot);
-        let told_s = self.told_s();
+        let notice_delay_s = self.notice_delay_s();
         let node = &mut self.nodes[slot as usize];
         // Keys take turns, so that not all of them are told at the same second.
-        let turn = |at_s: u32| (u64::from(at_s) + node.tag % u64::from(told_s)) / u64::from(told_s);
+        let turn = |at_s: u32| (u64::from(at_s) + node.tag % u64::from(notice_delay_s)) / u64::from(notice_delay_s);
         let is_news = node.has_file && node.status == 0 && turn(node.expires_s) != turn(expires_s);
         node.expires_s = expires_s;
         node.holds += 1;
@@ -185,7 +185,7 @@ impl<S: BuildHasher> Index<S> {
     }
 
     /// How long other processes may not know of a use, in seconds: the time that they keep a key longer.
-    pub fn told_s(&self) -> u32 {
+    pub fn notice_delay_s(&self) -> u32 {
         seconds(self.inactive_s / 4).clamp(1, TOLD_MOST_S)
     }
 

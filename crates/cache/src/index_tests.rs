@@ -23,7 +23,7 @@ fn store(index: &mut Index<RandomState>, number: u8, bytes: u64, now_s: i64) {
 }
 
 #[test]
-fn a_node_is_as_small_as_was_said() {
+fn node_size_matches_its_documentation() {
     assert!(size_of::<Node>() <= 80, "{}", size_of::<Node>());
 }
 
@@ -300,7 +300,7 @@ fn a_status_is_known_to_all_processes_for_its_time() {
 }
 
 #[test]
-fn uses_are_told_now_and_then_and_keep_a_key_elsewhere() {
+fn uses_are_published_and_keep_keys() {
     let mut pair = Pair::new();
     pair.act(0, 0, 1, 0);
     pair.catch_up(1);
@@ -310,8 +310,8 @@ fn uses_are_told_now_and_then_and_keep_a_key_elsewhere() {
             pair.act(1, 2, 1, now_s);
         }
         pair.catch_up(0);
-        let told_s = i64::from(pair.indexes[0].told_s());
-        assert_eq!(pair.indexes[0].expire(now_s - told_s, 10), []);
+        let notice_delay_s = i64::from(pair.indexes[0].notice_delay_s());
+        assert_eq!(pair.indexes[0].expire(now_s - notice_delay_s, 10), []);
     }
     assert!((25..35).contains(&pair.told.len()), "{}", pair.told.len());
 }

@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(records in prop::collection::vec(any::<([u8; 16], u64, u64, i64)>(), 0..20)) {
+        fn snapshot_survives_a_round_trip(records in prop::collection::vec(any::<([u8; 16], u64, u64, i64)>(), 0..20)) {
             let records: Vec<Record> = records
                 .into_iter()
                 .map(|(key, tag, bytes, expires_s)| Record { key: Key(key), tag, bytes, expires_s })

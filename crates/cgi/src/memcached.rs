@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_after_its_length_and_its_end_in_pieces_of_any_size() {
+    fn value_ends_after_its_length_in_pieces_of_any_size() {
         let bytes = b"a\r\nEND\r\nb\r\nEND\r\n";
         for size in 1..=bytes.len() {
             let (mut end, mut value) = (ValueEnd::new(9), Vec::new());

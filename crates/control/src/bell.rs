@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What rings a bell, from any thread. A bell that is rung while nothing waits is heard by the next wait.
+/// What rings a bell, from any thread. A ring while nothing waits wakes the next wait.
 pub(crate) fn ringer(bell: &Arc<Notify>) -> impl Fn() + Send + Sync + 'static {
     let bell = Arc::clone(bell);
     move || bell.notify_one()

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_family_are_enough_and_trouble_weighs_more_than_absence() {
+    fn one_address_family_is_enough_and_errors_outweigh_absence() {
         let absent = |ttl_s| Failed { failure: NameFailure::NotFound, ttl_s: Some(ttl_s) };
         let trouble = Failed { failure: NameFailure::ServerFailure, ttl_s: None };
         let (four, six): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());

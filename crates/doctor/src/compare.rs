@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_once_at_the_block_where_it_begins() {
+    fn a_difference_is_reported_once_at_its_block() {
         let within = "server { server_name a; location / { proxy_pass http://127.0.0.1:1; } }";
         assert_eq!(
             between(within, &format!("proxy_read_timeout 5s; {within}")),

@@ -405,7 +405,7 @@ mod tests {
                         proxy_set_header Host $host;\n        location / { proxy_pass http://api; }\n    }\n}\n";
 
     #[test]
-    fn lines_are_added_where_they_belong_and_inherited_headers_are_repeated() {
+    fn added_lines_repeat_inherited_headers() {
         let facts = facts(TEXT);
         let configuration = facts.configuration.as_ref().expect("given");
         let mut change = Change::new(configuration);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_line_leaves_no_hole_and_a_last_line_without_its_end_is_marked() {
+    fn removal_leaves_no_hole_and_marks_a_missing_newline() {
         let facts = facts("events {}\nhttp {\n    server_tokens on;\n}");
         let configuration = facts.configuration.as_ref().expect("given");
         let mut change = Change::new(configuration);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports_are_told_apart() {
+    fn distinguishes_hosts_and_ports() {
         for (text, host) in
             [("a.b:80", "a.b"), ("a", "a"), ("[::1]:80", "::1"), ("10.0.0.1:1", "10.0.0.1"), ("::1", "::1")]
         {

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_of_the_configuration_are_counted_however_many_destinations_there_are() {
+    fn counts_configured_peers_beside_many_destinations() {
         let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
         let (listening, peer) = (HashSet::new(), "10.255.0.1:3000");
         let peers = [peer.parse().expect("an address")];

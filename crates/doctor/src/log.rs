@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_grouped_by_cause_with_time_peer_and_what_could_not_be_repeated() {
+    fn groups_lines_by_cause_with_time_and_peer() {
         let found = findings(&[REFUSED, CLOSED, REFUSED, "2026/11/21 23:41:01 [notice] 1#1: signal 1 received"]);
         assert_eq!(
             found.iter().map(|f| f.rule.as_str()).collect::<Vec<_>>(),

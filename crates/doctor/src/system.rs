@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_memory_are_looked_up_in_either_kind_of_control_group() {
+    fn reads_memory_limits_of_both_cgroup_versions() {
         let files = |groups: &str| -> Vec<String> {
             memory_limits(groups).map(|file| file.to_string_lossy().into_owned()).collect()
         };

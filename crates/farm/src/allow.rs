@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused() {
+    fn refuses_invalid_targets() {
         for text in ["", "a b", "http://a/", "10.0.0.0/33", "10.0.0.1:99999", "::/129", "[::1]80", "a,,b"] {
             assert!(text.parse::<AllowList>().is_err(), "{text}");
         }

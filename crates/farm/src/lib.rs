@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// How often an agent says that it lives, and the coordinator that the run goes on.
 pub(crate) const BEAT_PERIOD: Duration = Duration::from_millis(500);
-/// An agent that was not heard for this long is lost: three beats are missing, and with one look more it is under two seconds.
+/// An agent that sent nothing for this long is lost: three beats are missing, and with one look more it is under two seconds.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_millis(1_900);
 /// How often both sides look at what is overdue.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(50);

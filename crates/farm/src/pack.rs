@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_pieces_beyond_the_limits_and_bytes_that_are_no_deflate() {
+    fn refuses_oversized_pieces_and_invalid_deflate() {
         let mut assembly = Assembly::default();
         for (piece, of) in [(0, 0), (1, 1), (0, usize::MAX)] {
             assert_eq!(assembly.take(piece, of, b"x"), None);

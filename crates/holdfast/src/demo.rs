@@ -121,7 +121,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     if record.samples.is_empty() {
         return Ok(exit::FAILED);
     }
-    tell(args, &record, &watch.arms)?;
+    print_story(args, &record, &watch.arms)?;
     let whole = ran.is_ok() || watch.pace.is_over();
     Ok(if whole && failed(&record) == 0.0 { exit::OK } else { exit::FAILED })
 }
@@ -138,7 +138,7 @@ fn perform(args: &Args, prepared: &mut PreparedRun, watch: &mut Watch<'_>, stop:
     }
     let mut progress = Progress::new(args.quiet);
     let ran = prepared.perform(None, stop, &mut |event| {
-        progress.tell(&event);
+        progress.show(&event);
         watch.see(&event);
     });
     progress.clear();
@@ -171,7 +171,7 @@ impl Watch<'_> {
                     if goes_on {
                         self.leave_out_what_gets_no_verdict();
                     } else {
-                        self.stop.say();
+                        self.stop.request_end();
                     }
                 }
             }
@@ -219,7 +219,7 @@ impl Watch<'_> {
 
 /// Prints the summary in words, or the whole report as JSON, and writes the page. Claims about other arms than these were not
 /// asked: the time was given to these.
-fn tell(args: &Args, record: &Record, arms: &[String]) -> Result<(), String> {
+fn print_story(args: &Args, record: &Record, arms: &[String]) -> Result<(), String> {
     let mut judged = judge(record);
     let is_left_out = |arm: &String| !arms.contains(arm) && !record.absent.iter().any(|(absent, _)| absent == arm);
     for one in &mut judged {

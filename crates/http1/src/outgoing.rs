@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_a_control_character_is_refused_and_an_empty_one_left_out() {
+    fn refuses_control_characters_and_omits_empty_values() {
         for bad in [&b"a\r\nX: y"[..], b"\n", b"a\0", b"\x7f", b"\x01"] {
             let mut head = begun();
             assert_eq!(head.field(&name("X"), |out| out.extend_from_slice(bad)), Err(Unsendable::FieldValue));

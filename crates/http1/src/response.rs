@@ -332,7 +332,7 @@ fn take_field(
 ) -> Result<(), ResponseError> {
     head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
     let repeated = head.seen.insert(id);
-    if repeated && stands_once(id) {
+    if repeated && is_single(id) {
         let again = head.fields.pop();
         head.repeated = head.repeated.or(again);
         return Ok(());
@@ -348,7 +348,7 @@ fn take_field(
 }
 
 /// Fields of which, as in nginx, the first one counts: clients differ in which of several contradictory ones they use.
-fn stands_once(id: FieldId) -> bool {
+fn is_single(id: FieldId) -> bool {
     matches!(
         id,
         FieldId::ContentType

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn find_control_looks_at_nothing_before_its_start_and_at_everything_behind_it() {
+    fn find_control_searches_exactly_from_its_start() {
         for len in 0..=18 {
             for from in 0..=len {
                 for place in from..=len {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cost_has_its_own_reason() {
+    fn each_cost_has_a_unique_reason() {
         let costs = [
             (Cost::Reset, Reason::RapidReset),
             (Cost::Provoked, Reason::ProvokedReset),

@@ -39,7 +39,7 @@ pub fn judge(cluster: &Cluster, settings: &Settings, ingress: Ingress) -> Judgem
     let mut before = surroundings(cluster, settings, &ingress);
     let mut after = before.clone();
     insert(&mut after.ingresses, ingress);
-    stand_in(&mut after, settings);
+    add_placeholders(&mut after, settings);
     let (own, others): (Vec<Finding>, Vec<Finding>) =
         translate(&after, settings).findings.into_iter().partition(|finding| finding.object == object);
     let (mut refused, mut warnings): (Vec<Finding>, Vec<Finding>) =
@@ -47,7 +47,7 @@ pub fn judge(cluster: &Cluster, settings: &Settings, ingress: Ingress) -> Judgem
     let takes = |finding: &Finding| finding.level == Level::Refused && finding.reason == "Conflict";
     if others.iter().any(takes) {
         // The older object wins. An Ingress that is changed may be older than the one that it takes a path from.
-        stand_in(&mut before, settings);
+        add_placeholders(&mut before, settings);
         let known: BTreeSet<Finding> = translate(&before, settings).findings.into_iter().collect();
         for loser in others.into_iter().filter(|finding| takes(finding) && !known.contains(finding)) {
             let message = format!("{} would lose a path: {}", loser.object, loser.message);
@@ -113,7 +113,7 @@ fn hosts(settings: &Settings, ingress: &Ingress) -> BTreeSet<String> {
 }
 
 /// Adds an empty Secret or `ConfigMap` for each one that an Ingress names in its own namespace.
-fn stand_in(cluster: &mut Cluster, settings: &Settings) {
+fn add_placeholders(cluster: &mut Cluster, settings: &Settings) {
     for ingress in cluster.ingresses.values() {
         let namespace = ingress.metadata.namespace.as_str();
         let named = |annotation: &&str| {

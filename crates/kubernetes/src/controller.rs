@@ -91,7 +91,7 @@ impl Inner {
             self.find_zone();
         }
         if !effect.services.is_empty() {
-            self.tell_endpoints(Some(&effect.services));
+            self.send_endpoints(Some(&effect.services));
         }
         if (effect.configuration || !effect.services.is_empty()) && self.is_complete() {
             self.to_save.notify_one();
@@ -135,11 +135,11 @@ impl Inner {
             node.and_then(|node: Arc<Node>| node.metadata.labels.get(ZONE).cloned())
         };
         if lock(&self.book).set_zone(zone) {
-            self.tell_endpoints(None);
+            self.send_endpoints(None);
         }
     }
 
-    fn tell_endpoints(&self, services: Option<&std::collections::BTreeSet<Name>>) {
+    fn send_endpoints(&self, services: Option<&std::collections::BTreeSet<Name>>) {
         let book = lock(&self.book);
         let found = book.addresses(&self.store(), services);
         for (name, addresses) in found {
@@ -270,7 +270,7 @@ impl Controller {
     /// this returns.
     pub fn follow(&self, endpoints: &BTreeMap<String, EndpointSource>) {
         lock(&self.inner.book).add(endpoints);
-        self.inner.tell_endpoints(None);
+        self.inner.send_endpoints(None);
     }
 
     /// Follows only these names from now on.

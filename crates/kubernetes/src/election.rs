@@ -38,7 +38,7 @@ impl Election {
         }
         loop {
             let outcome = self.turn().await;
-            self.tell(outcome);
+            self.report(outcome);
             let leads = self.elector.leads(Instant::now());
             if self.inner.figures.leader.swap(leads, Ordering::SeqCst) != leads {
                 let message =
@@ -99,7 +99,7 @@ impl Election {
         }
     }
 
-    fn tell(&mut self, outcome: Result<(), ApiError>) {
+    fn report(&mut self, outcome: Result<(), ApiError>) {
         let message = outcome.err().map(|error| format!("the Lease {}: {error}", self.inner.options.election_id));
         if let Some(message) = message.as_ref().filter(|message| self.told.as_ref() != Some(*message)) {
             self.inner.log(Severity::Warning, message);

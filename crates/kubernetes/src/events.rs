@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_told_once_while_it_lasts() {
+    fn lasting_finding_is_reported_once() {
         let (mut book, now) = (EventBook::default(), Instant::now());
         assert_eq!(book.sort(&[finding("a")], now), [Emit::New(finding("a"))]);
         assert!(book.sort(&[finding("a")], now).is_empty());

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn references_of_the_gateway_api_have_a_kind_or_are_certificates() {
+    fn gateway_api_references_have_a_kind_or_are_certificates() {
         let gateway = json!({"metadata": {"namespace": "infra"}, "spec": {"listeners": [{"name": "https", "tls": {"certificateRefs": [
             {"name": "own"}, {"kind": "Secret", "name": "theirs", "namespace": "other"}]}}]}});
         assert_eq!(names(Kind::Gateway, &gateway), ["Secret infra/own", "Secret other/theirs"]);

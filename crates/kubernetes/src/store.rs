@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_removes_what_is_gone() {
+    fn list_removes_missing_objects() {
         let mut store = store();
         for name in ["a", "b"] {
             store.put(Kind::Service, object("shop", name, &json!({}))).unwrap();

@@ -54,7 +54,7 @@ pub struct Experiment {
     #[serde(default, rename = "fill")]
     #[schemars(length(max = LOADS_MAX))]
     pub fills: Vec<Load>,
-    /// Loads that run at the same time and are measured together (F3 has two clients).
+    /// Loads that run at the same time and are measured together (report 3 has two clients).
     #[serde(rename = "load")]
     #[schemars(length(min = 1, max = LOADS_MAX))]
     pub loads: Vec<Load>,
@@ -94,7 +94,7 @@ pub struct Method {
     /// Seconds between two looks at sockets and processes.
     #[schemars(range(min = LOOK_SECONDS_MIN, max = LOOK_SECONDS_MAX))]
     pub look: f64,
-    /// Seconds without load that are measured before each sample (F0's idle reference).
+    /// Seconds without load that are measured before each sample (report 0's idle reference).
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub idle: f64,
 }
@@ -220,7 +220,7 @@ pub struct Process {
     #[serde(default)]
     #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
-    /// The run goes on if this process ends, because the experiment shows that end (F2: a proxy killed for memory).
+    /// The run goes on if this process ends, because the experiment shows that end (report 2: a proxy killed for memory).
     #[serde(default)]
     pub may_die: bool,
 }
@@ -294,7 +294,7 @@ pub enum Client {
     Ab,
     /// `wrk`, with or without a Lua script.
     Wrk,
-    /// `siege`, as in F3.
+    /// `siege`, as in report 3.
     Siege,
     /// `h2load`, of nghttp2; with `--h1` it uses HTTP/1.1.
     H2load,

@@ -19,7 +19,7 @@ pub const HOSTS_MAX: usize = 32;
 pub const ADDRESSES_MAX: u32 = 250;
 /// Processes: twice the longest chain that `plan` knows.
 pub const PROCESSES_MAX: usize = 64;
-/// Loads: experiment F3 has two, and all run at the same time on one machine.
+/// Loads: the experiment of report 3 has two, and all run at the same time on one machine.
 pub const LOADS_MAX: usize = 8;
 /// Shares: each is a row of one table.
 pub const SHARES_MAX: usize = 64;
@@ -37,7 +37,7 @@ pub const VALUES_MAX: usize = 64;
 pub const CELLS_MAX: usize = 64;
 /// Rounds: 100 pairs detect an effect of a fifth of the noise; beyond that a quieter machine helps more than more pairs.
 pub const ROUNDS_MAX: u32 = 100;
-/// Seconds of a load: experiment F0 lasted 300, a soak lasts hours.
+/// Seconds of a load: the experiment of report 0 lasted 300, a soak lasts hours.
 pub const SECONDS_MAX: f64 = 14_400.0;
 /// Requests of a load: at 100,000 a second these take nearly three hours.
 pub const REQUESTS_MAX: u64 = 1_000_000_000;

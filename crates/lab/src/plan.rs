@@ -207,7 +207,8 @@ pub fn staged(experiment: &Experiment, arm: &str, site: Site<'_>) -> Result<Stag
     let loads = experiment.loads.iter().enumerate();
     let loads =
         loads.map(|(at, one)| load(experiment, one, &path!["load", at], &arm.arguments, site, &mut scope)).collect();
-    let probes = experiment.probes.iter().enumerate().map(|(at, probe)| told(probe, at, site, &mut scope)).collect();
+    let probes =
+        experiment.probes.iter().enumerate().map(|(at, probe)| with_full_url(probe, at, site, &mut scope)).collect();
     let faults = scope.into_faults();
     if !faults.is_empty() {
         return Err(faults);
@@ -340,7 +341,7 @@ fn load(
     }
 }
 
-fn told(probe: &Probe, at: usize, site: Site<'_>, scope: &mut Scope<'_>) -> Probe {
+fn with_full_url(probe: &Probe, at: usize, site: Site<'_>, scope: &mut Scope<'_>) -> Probe {
     let mut probe = probe.clone();
     if let Probe::Told { name, url, .. } = &mut probe {
         let mut owner = Owner::new(site.folder.join(name.as_str()));

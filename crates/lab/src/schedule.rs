@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_its_order_again_and_more_rounds_go_on_from_there() {
+    fn seed_reproduces_its_order_and_extends_it() {
         let long = turns(5, 20, Order::Random, 42);
         assert_eq!(turns(5, 20, Order::Random, 42), long);
         assert_eq!(turns(5, 8, Order::Random, 42), long[..40]);

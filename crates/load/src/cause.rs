@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_protocols_are_told_apart() {
+    fn recognizes_foreign_protocols() {
         assert_eq!(of_foreign_bytes(&[21, 3, 1, 0, 2, 2, 70]), Cause::SpeaksTls);
         assert_eq!(of_foreign_bytes(&[0, 0, 18, 4, 0, 0, 0, 0, 0, 0]), Cause::SpeaksHttp2);
         assert_eq!(of_foreign_bytes(b"SSH-2.0-OpenSSH"), Cause::NotHttp);

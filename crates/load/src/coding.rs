@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_decoded() {
+    fn decodes_compressed_bodies() {
         let text = b"the same words again, and again the same words ".repeat(400);
         for coding in Coding::ALL.into_iter().filter(|coding| coding.is_available()) {
             let packed = coding.compress(&text).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_stays() {
+    fn leaves_uncompressed_bodies_unchanged() {
         for field in ["gzip", "br", "deflate", "zstd", "rot13", ""] {
             assert_eq!(of(field, b"plain text", 1000).0, b"plain text", "{field}");
         }

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_says_what_was_measured() {
+    fn verdict_quotes_the_measured_value() {
         let verdict = "errors<1%".parse::<Expectation>().unwrap().judge(&summary(), &summary().health());
         assert_eq!((verdict.measured.as_str(), verdict.met), ("15 of 1010 (1.485 %)", false));
     }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_whose_a_lag_is() {
+    fn lag_names_its_cause() {
         let mut summary = summary(5_000_000, 20_000_000, true);
         summary.record.generator.lag_own.clear();
         (0..100).for_each(|_| summary.record.generator.lag_own.record(40_000));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_failures_that_a_late_generator_may_have_caused_are_undecided_when_they_are_missed() {
+    fn figures_missed_by_a_late_generator_are_undecided() {
         let mut late = summary(250_000_000, 300_000_000, true);
         assert_eq!(judged(&late, &["rate>=90", "rate>=120", "rate>=200"]), ["met", "undecided", "missed"]);
         late.record.targets[0].failure(Cause::Refused, 0);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_without_rest_decides_what_a_closed_loop_misses() {
+    fn busy_generator_decides_closed_loops_only() {
         let mut busy = summary(1, 20_000_000, false);
         busy.record.generator.spent_most = crate::Spent { cpu_ns: 990_000_000, waited_ns: None };
         assert_eq!(judged(&busy, &["p99<10ms", "p99<30ms", "rate>1000"]), ["undecided", "met", "undecided"]);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_lag_a_quantile_is_bounded_by_what_the_lags_allow() {
+    fn lags_bound_a_quantile() {
         let (mut latencies, mut lag) = (Latencies::default(), Latencies::default());
         // One request in a hundred took 90 ms, of which 80 ms are lag; the others took 50 ms.
         (0..990).for_each(|_| latencies.record(50_000_000));

@@ -251,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_never_go_back_nor_beyond_the_end(
+        fn times_are_monotonic_and_bounded(
             stages in prop::collection::vec((0.01f64..2.0, 0.0f64..500.0, 0.0f64..500.0), 0..5),
             workers in 1usize..5,
             poisson in any::<bool>(),

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_what_is_known_of_the_machine() {
+    fn reports_known_facts_of_the_machine() {
         let spent = Spent { cpu_ns: 0, waited_ns: Some(125_000_000) };
         let machine = Machine::new(spent, Ticks { all: 200, stolen: 9 }, Duration::from_secs(1));
         assert_eq!((machine.waited_share, machine.stolen_share), (Some(0.125), Some(0.045)));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_one_is_known_of_the_others() {
+    fn unknown_processor_facts_come_from_its_siblings() {
         let mut spent = Spent { cpu_ns: 1, waited_ns: None };
         spent += Spent { cpu_ns: 2, waited_ns: Some(5) };
         spent += Spent { cpu_ns: 3, waited_ns: None };

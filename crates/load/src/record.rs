@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_cleared_is_as_new() {
+    fn cleared_record_equals_a_new_one() {
         let text = |record: &HttpRecord| serde_json::to_string(record).unwrap();
         let mut record = HttpRecord::new(2).make_room();
         assert_eq!(text(&record), text(&HttpRecord::new(2)), "room is no content");

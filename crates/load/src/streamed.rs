@@ -177,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_what_was_asked_for_and_no_more() {
+    fn request_contains_only_configured_fields() {
         let target = Target::new("http://a.example:81/x?y={{counter}}".parse().unwrap());
         assert_eq!(sent(target, false).0, "GET http /x?y=7\nhost: a.example:81\n");
     }
 
     #[test]
-    fn the_length_is_that_of_the_rendered_body_and_host_becomes_the_authority() {
+    fn length_follows_the_rendered_body_and_host_the_authority() {
         let mut target = Target::new("https://a.example/x".parse().unwrap());
         target.method = "POST".to_owned();
         target.fields = vec![("Host".to_owned(), "b".to_owned()), ("X-A".to_owned(), "{{counter}}".to_owned())];

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_process_sends_is_what_it_counted() {
+    fn tally_survives_the_transfer_between_processes() {
         let mut sent = Tally::default();
         for value in 1..3_000u64 {
             sent.response(200, value % 7, value * value * value);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cleared_is_as_new() {
+    fn cleared_tally_equals_a_new_one() {
         let mut tally = Tally::default();
         tally.response(503, 9, LATENCY_NS_MAX);
         tally.failure(Cause::Silent, 30);

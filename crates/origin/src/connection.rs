@@ -359,7 +359,7 @@ impl Dialogue {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
-                State::Head | State::Body(_) if self.fastcgi.is_some() => at += self.hear_fastcgi(stream, site, rest),
+                State::Head | State::Body(_) if self.fastcgi.is_some() => at += self.read_fastcgi(stream, site, rest),
                 State::Head if self.requests == 0 && multiplexed::may_be_preface(rest) => {
                     if rest.len() < PREFACE.len() {
                         break;
@@ -397,13 +397,13 @@ impl Dialogue {
                 }
                 State::WebSocket(session) => {
                     at = bytes.len();
-                    if session.hear(stream, site, rest).is_err() {
+                    if session.read_frames(stream, site, rest).is_err() {
                         self.end(CloseReason::ClientReset, EndBy::Fin);
                     }
                 }
                 State::Http2(_) => {
                     at = bytes.len();
-                    self.hear_http2(rest, site);
+                    self.read_http2(rest, site);
                 }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
                 State::Delayed(_) | State::Send(_) | State::Tcp(_) | State::Silent => break,

@@ -48,7 +48,7 @@ close_reasons! {
     TunnelEnd "tunnel_end" "An upgraded connection came to its end."
     WebSocketEnd "websocket_end" "A WebSocket was closed by both sides in due form."
     WebSocketLost "websocket_lost" "The client closed a WebSocket's connection without a close frame."
-    WebSocketIdle "websocket_idle" "Nothing was heard on a WebSocket for as long as it may be idle."
+    WebSocketIdle "websocket_idle" "A WebSocket was closed after the idle timeout."
     WebSocketFault "websocket_fault" "The client sent a frame that the protocol forbids."
     WebSocketOverflow "websocket_overflow" "The client did not read, and more waited for it than may."
     Http2Fault "http2_fault" "The client broke the rules of HTTP/2, or a limit against abuse."

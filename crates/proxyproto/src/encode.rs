@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn header_survives_a_round_trip() {
         for both in [
             addresses("192.0.2.1:50000", "198.51.100.7:443"),
             addresses("[2001:db8::1]:1", "[2001:db8::2]:65535"),

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buffer_is_page_aligned_and_a_nested_loan_is_another_buffer() {
+    fn buffer_is_page_aligned_and_nested_loans_differ() {
         with_scratch(|outer| {
             assert_eq!(outer.len(), SCRATCH_BYTES);
             assert_eq!(outer.as_ptr().align_offset(PAGE_BYTES), 0);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_moved_later_fires_late_and_one_moved_earlier_fires_early() {
+    fn moved_deadline_fires_at_its_new_time() {
         let mut wheel = Wheel::new(0);
         wheel.set(0, 100);
         wheel.set(0, 70_000);

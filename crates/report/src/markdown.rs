@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn fence_is_longer_than_any_inside() {
         assert_eq!(fence("plain"), "```");
         assert_eq!(fence("```` four"), "`````");
     }

@@ -85,7 +85,7 @@ mod tests {
     use crate::figure::Unit;
 
     #[test]
-    fn a_name_has_one_colour_in_all_charts_and_a_program_its_own() {
+    fn each_name_keeps_its_colour_across_charts() {
         let axis = || Axis::new("x", Unit::of(""));
         let chart = |names: &[&str]| {
             let empty = Chart::new("t", Kind::Lines, axis(), axis(), "");

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_names_counters_without_their_ending_and_says_where_it_ends() {
+    fn openmetrics_trims_counter_suffixes_and_marks_the_end() {
         let mut page = Page::new(Format::OpenMetrics);
         page.one("a_total", Kind::Counter, "The \"a\".", 3_u64);
         page.family("b", Kind::Histogram, "h").histogram(&[], [(Some(1.0), 1), (None, 1)], (0.5, 1), None);

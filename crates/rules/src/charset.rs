@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf8_becomes_question_marks() {
+    fn invalid_utf8_becomes_question_marks() {
         for (body, out) in [
             (&b"a\xffb"[..], &b"a?b"[..]),
             (b"\xc1\x80.", b"??."),

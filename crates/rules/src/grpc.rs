@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_never_more_and_is_read_again() {
+    fn grpc_message_survives_a_round_trip() {
         let times =
             [0, 1, 999, 1000, 99_999_999, 100_000_000, 100_000_999, 99_999_999_999, 100_000_000_000_000, u64::MAX];
         for millis in times {

@@ -231,7 +231,7 @@ mod early_tests {
     }
 
     #[test]
-    fn a_line_keeps_what_was_known_and_takes_late_values_at_its_end() {
+    fn line_appends_late_values() {
         let early = LogFormat::combined().write_early(&Counts(0), |variable| *variable == Variable::BodyBytesSent);
         let mut line = Vec::new();
         early.write(&Counts(77), &mut line);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn combined_has_a_dash_for_what_is_missing() {
+    fn combined_format_shows_a_dash_for_missing_values() {
         let mut out = Vec::new();
         LogFormat::combined().write(&Line(b"GET / HTTP/1.1"), &mut out);
         assert_eq!(out, b"- - - [-] \"GET / HTTP/1.1\" 200 - \"-\" \"-\"");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_value_is_a_dash_by_default_only_and_an_empty_one_never() {
+    fn only_missing_values_become_a_dash() {
         let names = ["remote_user", "args"];
         assert_eq!(line(LogEscape::Default, &names, b""), b"|\"-|\"");
         assert_eq!(line(LogEscape::Json, &names, b""), b"|\"|\"");

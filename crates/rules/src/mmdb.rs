@@ -77,7 +77,7 @@ impl Mmdb {
         self.build_epoch
     }
 
-    /// Appends the value at this path in the record of an address. Whether there is one: maps and arrays are none.
+    /// Appends the value at this path in the record of an address. Returns false for maps, arrays and missing values.
     pub fn write(&self, address: IpAddr, path: &[Box<[u8]>], out: &mut Vec<u8>) -> bool {
         let values = Values(&self.bytes[self.values.0..self.values.1]);
         let path: smallvec::SmallVec<[&[u8]; 8]> = path.iter().map(|name| &**name).collect();

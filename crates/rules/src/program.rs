@@ -230,40 +230,40 @@ impl Program {
                 Instruction::Set(slot, value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.slots().set(*slot, &text);
-                    self.tell(machine, this, Did::Set(&text));
+                    self.trace(machine, this, Did::Set(&text));
                 }
                 Instruction::SetArgs(value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.set_args(&text);
-                    self.tell(machine, this, Did::Set(&text));
+                    self.trace(machine, this, Did::Set(&text));
                 }
                 Instruction::SetRate(value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.set_rate(&text);
-                    self.tell(machine, this, Did::Set(&text));
+                    self.trace(machine, this, Did::Set(&text));
                 }
                 Instruction::Rewrite(rewrite) => match rewrite.run(machine, self.logs) {
-                    Ok(Rewritten::Missed) => self.tell(machine, this, Did::Missed),
+                    Ok(Rewritten::Missed) => self.trace(machine, this, Did::Missed),
                     Ok(Rewritten::Matched) => {
                         rewritten = true;
-                        self.tell(machine, this, Did::Rewrote);
+                        self.trace(machine, this, Did::Rewrote);
                     }
                     Ok(Rewritten::Stopped(stop)) => {
                         match &stop {
-                            Stop::Redirect(status, url) => self.tell(machine, this, Did::Redirected(*status, url)),
-                            _ => self.tell(machine, this, Did::Rewrote),
+                            Stop::Redirect(status, url) => self.trace(machine, this, Did::Redirected(*status, url)),
+                            _ => self.trace(machine, this, Did::Rewrote),
                         }
                         return stop;
                     }
                     Err(error) => return Stop::Failed(error.message),
                 },
                 Instruction::Return(number) => {
-                    self.tell(machine, this, Did::Returned);
+                    self.trace(machine, this, Did::Returned);
                     return Stop::Return(*number);
                 }
                 Instruction::Break => {
                     machine.stay();
-                    self.tell(machine, this, Did::Stayed);
+                    self.trace(machine, this, Did::Stayed);
                     return Stop::End;
                 }
                 Instruction::Enter(place) => machine.enter(*place),
@@ -272,10 +272,10 @@ impl Program {
                         if !holds {
                             at = *otherwise;
                         }
-                        self.tell(machine, this, Did::Tested(holds));
+                        self.trace(machine, this, Did::Tested(holds));
                     }
                     Ok(Tested::Look { test, path, negated }) => {
-                        self.tell(machine, this, Did::Looks);
+                        self.trace(machine, this, Did::Looks);
                         let (holds, fails) = (Place { at, rewritten }, Place { at: *otherwise, rewritten });
                         let (yes, no) = if negated { (fails, holds) } else { (holds, fails) };
                         return Stop::Look { test, path, negated, yes, no };
@@ -289,7 +289,7 @@ impl Program {
 
     /// Reports an instruction to a machine that traces.
     #[inline]
-    fn tell<M: Machine>(&self, machine: &mut M, at: usize, did: Did<'_>) {
+    fn trace<M: Machine>(&self, machine: &mut M, at: usize, did: Did<'_>) {
         if M::TRACED
             && let Some(number) = self.numbers.get(at)
         {

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_and_what_it_covers_of_100_bytes() {
+    fn ranges_of_100_bytes() {
         for (field, expected) in [
             ("bytes=0-0", part(0..1)),
             ("Bytes=10-19", part(10..20)),

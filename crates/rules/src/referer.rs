@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_by_host_and_path() {
+    fn matches_pages_by_host_and_path() {
         let some = referers("blocked *.example.com www.site.* one.test/a/ ~\\.google\\.");
         for (referer, valid) in [
             ("http://www.example.com/x", true),

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_name_takes_requests_without_host_and_expressions_do_not() {
+    fn empty_name_matches_requests_without_host() {
         let (names, _) = names(&["~.*", ""]);
         assert_eq!(server_of(&names, ""), 1);
         let (names, _) = self::names(&["~.*"]);

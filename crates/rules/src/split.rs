@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_belongs_to_the_first_part_whose_bound_is_above_it() {
+    fn hash_selects_the_first_part_above_it() {
         let parts = split(&[(Some(1 << 30), "quarter"), (Some(1 << 31), "another"), (None, "rest")]);
         let mut counts = [0; 3];
         for number in 0..4000 {

@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_again(trace_id: TraceId, span_id: SpanId, sampled: bool) {
+        fn context_survives_a_round_trip(trace_id: TraceId, span_id: SpanId, sampled: bool) {
             let parent = TraceParent { trace_id, span_id, sampled };
             prop_assume!(trace_id != [0; 16] && span_id != [0; 8]);
             prop_assert_eq!(parse(&parent.text()), Some(parent));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_cookies_are_told_apart() {
+    fn distinguishes_bad_cookies() {
         assert_eq!(UserId::decode(b"short"), Err(CookieFault::TooShort));
         assert_eq!(UserId::decode(b"!!!!!!!!!!!!!!!!!!!!!!"), Err(CookieFault::Invalid));
         assert_eq!(UserId::decode(b"AAAAAAAAAAAAAAAAAAAAAA=="), Ok(None));

@@ -80,7 +80,7 @@ fn a_million_sockets_are_counted_to_the_last_one() {
 }
 
 #[test]
-fn a_dump_that_the_kernel_marks_is_begun_anew_and_only_the_last_counts() {
+fn restarted_dump_counts_only_its_last_pass() {
     let marked = |cookies| Answer { cookies, interrupted: true };
     let cookies = |answers| {
         over(answers, |census| {

@@ -42,7 +42,7 @@ impl Dump {
         parse_replies(bytes, Some(self.sequence), |reply, interrupted| {
             self.interrupted |= interrupted;
             match reply {
-                Reply::Socket(socket) if self.was_told(socket.cookie) => self.retold += 1,
+                Reply::Socket(socket) if self.was_seen(socket.cookie) => self.retold += 1,
                 Reply::Socket(socket) => visit(&socket),
                 Reply::Unknown => self.unknown += 1,
                 Reply::Done => self.complete = true,
@@ -54,7 +54,7 @@ impl Dump {
     }
 
     /// Whether a socket with this cookie was reported before; remembers the cookie. A socket without a cookie counts as new.
-    fn was_told(&mut self, cookie: u64) -> bool {
+    fn was_seen(&mut self, cookie: u64) -> bool {
         if cookie == 0 {
             return false;
         }

@@ -40,7 +40,7 @@ fn hands_over_a_repeated_socket_once() {
 }
 
 #[test]
-fn as_many_as_are_remembered_may_be_told_again() {
+fn remembered_sockets_may_repeat() {
     let mut dump = Dump::new(1);
     let all = 1..=2 * RETOLD_MAX as u64;
     let last = RETOLD_MAX as u64 + 1..=2 * RETOLD_MAX as u64;
@@ -57,7 +57,7 @@ fn sockets_without_a_cookie_are_all_handed_over() {
 }
 
 #[test]
-fn a_mark_a_refusal_and_an_answer_to_another_question_are_told_apart() {
+fn distinguishes_marks_refusals_and_foreign_answers() {
     let mut dump = Dump::new(7);
     // Late answers to question 6, its end among them.
     assert_eq!(visited(&mut dump, &[read(6, 0, [1]), done(6, 0), read(7, NLM_F_DUMP_INTR, [2])]), [2]);

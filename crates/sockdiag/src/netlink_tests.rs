@@ -110,7 +110,7 @@ fn replies(bytes: &[u8], sequence: Option<u32>) -> Result<Vec<(Reply, bool)>, Er
 }
 
 #[test]
-fn refusals_interruptions_and_answers_to_other_questions_are_told_apart() {
+fn distinguishes_refusals_interruptions_and_foreign_answers() {
     let done = message(NLMSG_DONE, NLM_F_DUMP_INTR, 3, &0_i32.to_ne_bytes());
     assert_eq!(replies(&done, Some(3)).unwrap(), [(Reply::Done, true)]);
     assert_eq!(replies(&done, Some(4)).unwrap(), []);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_frozen_for_five_of_ten_seconds_is_seen_after_correction() {
+    fn correction_reveals_a_five_second_freeze() {
         // A closed loop that means to send every 5 ms: 1,000 answers of 1 ms, then one of 5 s.
         let mut raw = Histogram::new();
         raw.record_n(1_000_000, 1000);
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn correcting_an_hour_over_a_nanosecond_takes_steps_of_buckets_and_counts_all() {
+    fn long_corrections_take_bucket_steps_and_count_all() {
         let corrected = of(&[DURATION_NS_MAX]).corrected(1);
         // The bucket's upper end is what is iterated; every nanosecond below means an omitted request.
         assert!(corrected.count() >= DURATION_NS_MAX);
     }
 
     #[test]
-    fn a_header_that_announces_gigabytes_is_refused_before_memory_is_taken() {
+    fn huge_header_is_refused_before_allocation() {
         let mut bytes = of(&[1, 2, 3]).encode();
         bytes[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(Histogram::parse(&bytes), Err(ParseError::Length));
@@ -244,7 +244,7 @@ mod tests {
         }
 
         #[test]
-        fn reads_back_what_it_writes(durations_ns in durations()) {
+        fn histogram_survives_a_round_trip(durations_ns in durations()) {
             let histogram = of(&durations_ns);
             let read = Histogram::parse(&histogram.encode()).expect("own bytes");
             prop_assert_eq!(&read, &histogram);

@@ -151,7 +151,7 @@ impl Verdict {
     pub fn explain(&self, first: &str, second: &str) -> String {
         let lies = match (self.direction, self.size) {
             (Direction::Undecided, Size::Negligible) => format!("{second} and {first} are as good as equal"),
-            (Direction::Undecided, _) => format!("these rounds do not tell {second} from {first}"),
+            (Direction::Undecided, _) => format!("these rounds show no difference between {first} and {second}"),
             (Direction::Higher, _) => format!("{second} lies above {first}"),
             (Direction::Lower, _) => format!("{second} lies below {first}"),
         };

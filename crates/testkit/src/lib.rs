@@ -7,6 +7,7 @@
 mod authority;
 mod browser;
 mod datagrams;
+mod fetch;
 mod gateway;
 mod http2_service;
 mod http2_talk;
@@ -29,6 +30,7 @@ mod talk;
 pub use crate::authority::{Authority, Issued};
 pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
 pub use crate::datagrams::{DATAGRAM_BYTES_MAX, DatagramPeer, DatagramTalk};
+pub use crate::fetch::{ask, fetch};
 pub use crate::gateway::{Explainer, Gateway};
 pub use crate::http2_service::{Asked, Http2Service};
 pub use crate::http2_talk::{Answer, Http2Talk, http2_block, http2_frame};

@@ -77,13 +77,18 @@ impl Message {
     }
 
     /// Whether the sender says that the connection ends with this message.
-    pub fn says_close(&self) -> bool {
+    pub fn announces_close(&self) -> bool {
         self.values("Connection").iter().any(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Head and body as text, for messages of failures.
+    pub fn whole_text(&self) -> String {
+        format!("{}{}", String::from_utf8_lossy(&self.head), self.text())
     }
 
     /// How the body of a request is framed.

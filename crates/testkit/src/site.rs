@@ -78,7 +78,7 @@ impl Site {
         client.send(request);
         let response = client.response();
         assert_eq!(response.status(), status, "to {}", request.escape_ascii());
-        assert!(response.says_close(), "{response:?}");
+        assert!(response.announces_close(), "{response:?}");
         assert_eq!(client.end(), End::Fin, "to {}", request.escape_ascii());
         let line = self.gateway.logged(phrase);
         // nginx logs what a client does wrong at `info`, except for bodies.

@@ -254,7 +254,7 @@ impl Talk {
 
     /// Sends FIN and goes on listening.
     pub fn half_close(&mut self) {
-        self.say_goodbye();
+        self.send_close_notify();
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
@@ -267,12 +267,12 @@ impl Talk {
 
     /// Ends the connection with FIN.
     pub fn close(&mut self) {
-        self.say_goodbye();
+        self.send_close_notify();
         self.stream = None;
     }
 
     /// Under TLS `close_notify` comes before the FIN.
-    fn say_goodbye(&mut self) {
+    fn send_close_notify(&mut self) {
         if let (Some(secured), Some(mut stream)) = (&mut self.secured, self.stream.as_ref()) {
             let _ = stream.write_all(&secured.close());
         }
@@ -536,12 +536,12 @@ impl Talk {
     }
 
     /// Whether the other side has sent something, or ended, within a time.
-    pub fn hears_within(&mut self, at_most: Duration) -> bool {
+    pub fn receives_within(&mut self, at_most: Duration) -> bool {
         if !self.pending.is_empty() || self.ended.is_some() {
             return true;
         }
         if self.secured.is_some() {
-            return self.hears_records_within(at_most);
+            return self.receives_records_within(at_most);
         }
         let socket = self.socket();
         socket.set_read_timeout(Some(at_most)).unwrap();
@@ -551,7 +551,7 @@ impl Talk {
     }
 
     /// Records of TLS's own are not data.
-    fn hears_records_within(&mut self, at_most: Duration) -> bool {
+    fn receives_records_within(&mut self, at_most: Duration) -> bool {
         let begun = Instant::now();
         while self.ended.is_none() && self.pending.is_empty() {
             let Some(left) = at_most.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else { return false };

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hello_is_told_at_once() {
+    fn bytes_other_than_hello_are_recognized_at_once() {
         for bytes in [&b"G"[..], b"SSH-2.0-OpenSSH_9.2", &[0x80, 0x2e, 1, 3, 1], &[22, 4], &[22, 3, 1, 0, 0]] {
             assert_eq!(preread(bytes), Prereading::Other, "{}", bytes.escape_ascii());
         }

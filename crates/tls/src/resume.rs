@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn own_keys_follow_each_other_and_open_what_has_not_ended() {
+    fn keys_rotate_and_open_unexpired_tickets() {
         let keys = TicketKeys::random().lifetime_seconds(300);
         let state = keys.state().unwrap();
         let now = unix_seconds() / 300 * 300 + 299;
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_has_room_for_as_many_sessions_as_nginx_and_a_limit_of_bytes() {
+    fn cache_holds_as_many_sessions_as_nginx_within_a_byte_limit() {
         assert_eq!(SessionCache::of_size(1 << 20).sessions_max, 4000);
         assert_eq!(SessionCache::of_size(10 << 20).sessions_max, 40_000);
         assert_eq!(SessionCache::of_size(32 << 10).sessions_max, 125);

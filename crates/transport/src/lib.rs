@@ -206,7 +206,7 @@ impl Transport {
     /// Sends `close_notify` under TLS, and FIN: no more writes; reads go on.
     pub fn shutdown_write(&self) -> io::Result<()> {
         if let Some(secure) = &self.secure {
-            secure.borrow_mut().say_goodbye(self.stream());
+            secure.borrow_mut().send_close_notify(self.stream());
         }
         self.stream().shutdown_write()
     }
@@ -294,7 +294,7 @@ impl Drop for Transport {
         if let Some(secure) = &self.secure
             && !self.stream.is_failed()
         {
-            secure.borrow_mut().say_goodbye(&self.stream);
+            secure.borrow_mut().send_close_notify(&self.stream);
         }
     }
 }

@@ -385,7 +385,7 @@ impl Secure {
         Ok(0)
     }
 
-    pub(crate) fn say_goodbye(&mut self, stream: &Stream) {
+    pub(crate) fn send_close_notify(&mut self, stream: &Stream) {
         self.session.close();
         // Without room the peer sees a connection that was cut, as it was.
         let _ = self.flush(stream);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_gathered_from_parts_without_a_copy_where_one_part_is_enough() {
+    fn single_part_records_need_no_copy() {
         let (head, body) = ([1_u8; 100], vec![2_u8; 3 * RECORD + 50]);
         let parts = [IoSlice::new(&head), IoSlice::new(&[]), IoSlice::new(&body)];
         let mut gathered = Vec::new();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_fails_in_a_row_to_go_out_and_passes_in_a_row_to_come_back() {
+    fn consecutive_fails_remove_and_consecutive_passes_restore() {
         let mut checkup = Checkup::new(Checked::Healthy, &POLICY, 0, Millis(0));
         let found = changes(&mut checkup, &POLICY, "--+---+-++--");
         assert_eq!(found, [(5, Checked::Unhealthy), (9, Checked::Healthy)]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_a_mandatory_peer_at_once_and_decides_by_the_first_check() {
+    fn mandatory_peer_is_checked_at_once_before_serving() {
         let pending = Checkup::new(Checked::Pending, &POLICY, u64::MAX, Millis(7));
         assert_eq!(pending.due(), Some(Millis(7)));
         assert_eq!(changes(&mut pending.clone(), &POLICY, "+"), [(0, Checked::Healthy)]);
@@ -248,7 +248,7 @@ mod tests {
 
         /// For every random number, the next check comes neither earlier nor later than the policy permits.
         #[test]
-        fn the_next_check_lies_between_half_an_interval_and_an_interval_with_its_jitter(
+        fn next_check_falls_within_the_jittered_interval(
             interval_ms in 1_u64..100_000,
             jitter_ms in 0_u64..100_000,
             chances in prop::collection::vec((any::<u64>(), any::<u64>()), 1..10),

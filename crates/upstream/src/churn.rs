@@ -1,4 +1,4 @@
-//! Whether a group's limits are too small for its load (founding fact F4), derived from one minute's counters: which
+//! Whether a group's limits are too small for its load (founding report 4), derived from one minute's counters: which
 //! limit, the numbers, and what to set. Pure: a value in, words out; the gateway asks once a minute and logs the
 //! answer.
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_a_pool_of_100_under_a_load_of_1000_gets_advice() {
+    fn a_pool_of_100_under_a_load_of_1000_gets_advice() {
         let limits = GroupLimits::keepalive(25, false, 4);
         let found = shortages(&limits, &counts(100, 0, 0), &counts(54_100, 0, 0));
         assert_eq!(found, [Shortage::Idle { closed: 54_000, keepalive: 25, peak: 1000, enough: 250 }]);
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_pool_is_named_where_the_pool_itself_was_not_full() {
+    fn exhausted_share_is_named_if_the_pool_had_room() {
         let limits = GroupLimits { idle_per_peer_max: Some(10), ..GroupLimits::keepalive(32, false, 4) };
         let found = shortages(&limits, &counts(0, 0, 0), &counts(60, 0, 0));
         assert_eq!(found, [Shortage::IdlePerPeer { closed: 60, per_peer: 10, peak: 1000 }]);
     }
 
     #[test]
-    fn room_and_line_are_told_apart_and_little_is_not_worth_a_line() {
+    fn reports_room_and_queue_shortages_separately() {
         let limits = GroupLimits { connections_max: Some(50), waiting_max: 5, ..GroupLimits::keepalive(32, false, 4) };
         assert_eq!(shortages(&limits, &counts(0, 0, 0), &counts(59, 59, 59)), []);
         assert_eq!(

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn three_ends_at_once_after_the_same_number_of_requests_are_a_limit() {
+    fn three_equal_request_counts_reveal_a_limit() {
         assert_eq!(after(&[(1, 0, 100), (2, 1, 100)]).requests, None);
         let learned = after(&[(1, 0, 100), (2, 1, 100), (3, 0, 7), (4, 0, 100)]);
         assert_eq!((learned.requests, learned.idle_ms), (Some(100), None));

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_own_index_and_words() {
+    fn every_reason_has_a_unique_index_and_text() {
         let mut phrases = std::collections::HashSet::new();
         let mut labels = std::collections::HashSet::new();
         for (at, reason) in DiscardReason::ALL.into_iter().enumerate() {

@@ -89,7 +89,7 @@ impl BitOr for Conditions {
 pub enum Failure {
     /// No connection: refused, unreachable (U1).
     ConnectFailed,
-    /// No local port is left towards the peer: not the peer's fault (F2).
+    /// No local port is left towards the peer: not the peer's fault (founding report 2).
     NoLocalPort,
     /// `proxy_connect_timeout` (U2).
     ConnectTimeout,

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p03_only_a_fin_before_the_reset_with_nothing_acknowledged_proves_it() {
+    fn p03_only_an_unacknowledged_fin_before_reset_is_proof() {
         assert_eq!(examine(Ending::FinThenReset, 541, 541), Finding::Unsent);
         assert_eq!(examine(Ending::FinThenReset, 541, 542), Finding::Unproved, "one byte is enough: somebody took it");
         assert_eq!(examine(Ending::Other, 541, 541), Finding::Unproved, "executed, then reset, before it acknowledged");

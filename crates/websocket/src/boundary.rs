@@ -91,7 +91,7 @@ impl Boundary {
         self.closing && self.place == Place::Between
     }
 
-    /// Whether frames can no longer be told apart.
+    /// Whether the boundaries of frames are lost.
     pub fn is_lost(&self) -> bool {
         self.place == Place::Lost
     }

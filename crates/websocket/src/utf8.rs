@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_say_what_the_standard_library_says_of_the_whole(
+        fn incremental_check_matches_the_standard_library(
             bytes in prop_oneof![any::<Vec<u8>>(), any::<String>().prop_map(String::into_bytes)],
             piece in 1usize..5,
         ) {

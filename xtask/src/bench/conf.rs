@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generated_text_is_as_long_as_asked_for_and_our_own_verdict_is_green() {
+    fn generated_text_has_the_requested_length_and_passes() {
         let folder = tempfile::tempdir().unwrap();
         let text = generate(folder.path(), Arm::Holdfast, 500);
         assert!((500..600).contains(&text.lines().count()), "{} lines", text.lines().count());

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_experiment_is_sound_in_full_and_quick_and_is_called_as_its_bench_and_file() {
+    fn every_experiment_is_sound_and_named_after_its_file() {
         let benches = benches();
         assert!(!benches.is_empty());
         for (bench, files) in benches {

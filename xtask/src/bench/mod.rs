@@ -30,7 +30,7 @@ pub(crate) struct Args {
 enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
-    /// What a pool of upstream connections is worth (F0, F1, F4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
+    /// What a pool of upstream connections is worth (reports 0, 1 and 4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
     Pool(experiments::Options),
     /// CPU per request of the `release` build beside the `dist` build.
     Profile(experiments::Options),

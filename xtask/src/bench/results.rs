@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_and_of_nothing_is_no_number() {
+    fn median_of_even_counts_interpolates_and_of_none_is_none() {
         assert_eq!(spread(&[3.0, 1.0, 2.0], 1), "2.0 [1.0–3.0]");
         assert_eq!(spread(&[4.0, 1.0], 2), "2.50 [1.00–4.00]");
         assert_eq!(spread(&[], 2), "–");

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_post_is_counted_by_what_the_client_and_the_peer_know_of_it() {
+    fn post_outcome_combines_client_and_peer() {
         let post = (0..100).find(|id| is_post(*id)).unwrap();
         let get = (0..100).find(|id| !is_post(*id)).unwrap();
         let mut tally = Tally::default();

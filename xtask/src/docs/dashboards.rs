@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_are_what_the_table_makes() {
+    fn dashboard_files_match_the_table() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/grafana");
         for dashboard in &DASHBOARDS {
             let file = std::fs::read_to_string(folder.join(dashboard.file)).unwrap_or_default();

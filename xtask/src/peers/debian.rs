@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simulation_tells_new_packages_and_upgrades_and_the_c_library_is_left_alone() {
+    fn apt_simulation_lists_packages_without_the_c_library() {
         let simulation = "Reading package lists...\n\
              Inst wrk (4.1.0-3+b2 Debian:12.11/oldstable [amd64])\n\
              Inst libssl3 [3.0.15-1] (3.0.19-1 Debian:12.11/oldstable [amd64]) []\n\
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_suite_brings_its_own_c_library() {
+    fn newer_suite_brings_its_c_library() {
         let simulation = "Inst libc6 (2.43-1 Debian:unstable [amd64])\nInst nginx (1.30.6-2 Debian:unstable [amd64])\n";
         assert_eq!(wanted_packages(simulation, Suite::Newest), ["libc6=2.43-1", "nginx=1.30.6-2"]);
     }

@@ -80,7 +80,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_script_starts_the_program_with_its_defaults_and_then_what_it_was_given() {
+    fn wrapper_starts_the_program_with_defaults_then_arguments() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
         fs::create_dir_all(home.join("root/usr/sbin")).unwrap();

@@ -38,7 +38,7 @@ pub(super) fn run(
             scope.spawn(|| {
                 while let Some(mut program) = take(&next) {
                     let run = Run::of(&mut program, threads, folder);
-                    run.tell(&program, &mut outcome.lock().unwrap_or_else(PoisonError::into_inner));
+                    run.report(&program, &mut outcome.lock().unwrap_or_else(PoisonError::into_inner));
                 }
             });
         }
@@ -66,7 +66,7 @@ impl Run {
     }
 
     /// Prints the output, and collects what the summary needs. The caller's lock keeps outputs apart.
-    fn tell(&self, program: &Program, outcome: &mut Outcome) {
+    fn report(&self, program: &Program, outcome: &mut Outcome) {
         println!("\n=== {} ({:.1} s)", program.name, self.seconds);
         let output = fs::read(&self.output).unwrap_or_default();
         let text = String::from_utf8_lossy(&output);

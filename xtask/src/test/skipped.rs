@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_about_skipped_tests_are_collected_and_a_failure_is_told() {
+    fn collects_lines_about_skipped_tests_and_failures() {
         let (mut skipped, mut told) = (Vec::new(), Vec::new());
         let text = "one\ntest a ... SKIPPED a: no root\ntwo";
         forward(text.as_bytes(), &mut told, &mut skipped).unwrap();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_glossarys_never_words_are_found_in_every_kind_of_definition() {
+    fn finds_never_words_in_every_kind_of_definition() {
         let text = "struct S { backend_addr: u8 }\nenum E { Frontend }\nconst CLUSTER_MAX: u8 = 1;\n\
                     fn inbound(transaction: u8) { let persistent = 1; }\n";
         assert_eq!(found(text), ["backend_addr", "Frontend", "CLUSTER_MAX", "inbound", "transaction", "persistent"]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tests_name_is_a_sentence_and_its_body_is_looked_at_all_the_same() {
+    fn skips_names_of_tests_but_checks_their_bodies() {
         assert_eq!(found("#[test]\nfn get_is_answered_by_the_backend() { let frontend = 1; }\n"), ["frontend"]);
     }
 

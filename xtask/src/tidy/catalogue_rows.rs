@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 /// The file of the catalogue.
 pub(super) const FILE: &str = "docs/catalogue.md";
 
-/// The sections with numbered rows: pages with commands, requests, responses, failure, pool, tunnels, overload, process.
-const SECTIONS: &str = "BIRSUPWLX";
+/// The letters of the sections with numbered rows.
+const SECTIONS: &str = "BFHIJKLPRSTUVWX";
 
 /// The rows of the catalogue: the words before the first bar of a table's line.
 pub(super) fn rows(catalogue: &str) -> BTreeSet<String> {
@@ -39,21 +39,21 @@ fn cited(line: &str, is_test: bool) -> Vec<String> {
     let comment = line.split_once("//").map_or("", |(_, comment)| comment);
     let words = comment.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
     let mut cited: Vec<String> = words.filter(|word| is_row(word)).map(str::to_owned).collect();
-    let name = line.trim_start().strip_prefix("fn ").and_then(|name| name.split_once('_'));
-    if let Some((row, _)) = name.filter(|_| is_test)
-        && is_row(&row.to_ascii_uppercase())
-        && let (section, Ok(number @ 1..)) = (&row[..1], row[1..].parse::<u8>())
-    {
-        cited.push(format!("{}{number}", section.to_ascii_uppercase()));
+    let name = line.trim_start().strip_prefix("fn ").filter(|_| is_test).unwrap_or_default();
+    // `r15_r16_…` cites two rows.
+    for row in name.split('_').map(str::to_ascii_uppercase).take_while(|word| is_row(word)) {
+        if let (section, Ok(number @ 1..)) = (&row[..1], row[1..].parse::<u8>()) {
+            cited.push(format!("{section}{number}"));
+        }
     }
     cited
 }
 
-/// A section's letter and a number of one or two digits.
+/// A section's letter and a number of one to three digits.
 fn is_row(word: &str) -> bool {
     let mut letters = word.chars();
     letters.next().is_some_and(|section| SECTIONS.contains(section))
-        && (1..=2).contains(&letters.as_str().len())
+        && (1..=3).contains(&letters.as_str().len())
         && letters.all(|c| c.is_ascii_digit())
 }
 
@@ -69,13 +69,13 @@ mod tests {
 
     #[test]
     fn a_row_that_is_missing_is_found_in_comments_and_names() {
-        let text = "//! Row R1.\n/// R2: a pool (P1).\nfn r01_works() { let R9 = 1; }\nfn x07_fails() {} // U5\nfn p99() {}\nfn p00_all() {}\n";
+        let text = "//! Row R1.\n/// R2: a pool (P1).\nfn r01_works() { let R9 = 1; }\nfn x07_fails() {} // U5\nfn p99() {}\nfn p00_all() {}\nfn r01_h105_both() {}\n";
         let source = Source::fixture("crates/a/tests/a.rs", text);
         let found = check(&source, &BTreeSet::from(["R1".to_owned(), "P1".to_owned()]));
         let found: Vec<_> = found
             .iter()
             .map(|finding| (finding.line, finding.text.split([' ', ';']).nth(4).unwrap_or_default()))
             .collect();
-        assert_eq!(found, [(2, "R2"), (4, "U5"), (4, "X7")]);
+        assert_eq!(found, [(2, "R2"), (4, "U5"), (4, "X7"), (5, "P99"), (7, "H105")]);
     }
 }

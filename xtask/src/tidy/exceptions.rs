@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_allows_exactly_what_it_says() {
+    fn entry_allows_exactly_its_length() {
         let listed = "# why\nfunction-length a.rs f 90\n";
         assert_eq!(texts(listed, &[long("f", 90)]), [""; 0]);
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_has_the_rules_limit_and_what_is_gone_must_leave_the_list() {
+    fn unlisted_items_use_the_limit_and_stale_entries_fail() {
         assert_eq!(
             texts("function-length a.rs gone 90\n", &[long("f", 71)]),
             [

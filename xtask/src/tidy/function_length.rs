@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_named_with_its_type_and_found_inside_modules_and_traits() {
+    fn methods_are_named_with_their_type_in_modules_and_traits() {
         let text = format!(
             "impl<T> Wide<T> {{\n{f}}}\nmod inner {{\ntrait Narrow {{\n{f}}}\n}}\n",
             f = function(LINES_MAX + 5)

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_in_comments_strings_and_lint_names_is_not_the_keyword() {
+    fn ignores_the_word_in_comments_strings_and_lints() {
         let text = "#![deny(unsafe_code)]\n// unsafe\nconst S: &str = \"unsafe\";\n";
         assert_eq!(check(&Source::fixture("crates/conf/src/lib.rs", text)), []);
     }

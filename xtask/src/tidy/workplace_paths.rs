@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_folder_of_that_name_and_bytes_that_are_no_text_are_fine() {
+    fn relative_folders_and_binary_files_are_fine() {
         let text = format!("docs{}a.md\n", WORKPLACES[0]);
         assert_eq!(check("README.md", text.as_bytes()), []);
         assert_eq!(check("logo.png", &[0x89, 0xff, 0x00, b'\n']), []);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_begins_with_its_role_and_whether_the_connection_is_kept() {
+    fn request_begins_with_role_and_keepalive_flag() {
         let head = |keep| RequestHead::begin(vec![9; 100], keep).finish();
         assert_eq!(head(true)[..16], [1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
         assert_eq!(head(false)[10], 0);

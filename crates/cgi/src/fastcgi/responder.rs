@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_responder_writes_is_what_a_web_server_reads() {
+    fn parses_the_output_of_a_responder() {
         let (mut bytes, mut decoder) = (Vec::new(), Decoder::default());
         encode_stderr(b"warning", &mut bytes);
         encode_stdout(&vec![b'x'; 100_000], &mut bytes);

@@ -93,7 +93,7 @@ fn is_ours(support: Support) -> bool {
 }
 
 #[test]
-fn what_the_table_promises_is_lowered() {
+fn every_promised_word_is_lowered() {
     let mut missing = Vec::new();
     for row in table::all().iter().filter(|row| is_ours(row.support)) {
         let name = row.name.as_bytes();

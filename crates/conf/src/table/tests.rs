@@ -245,7 +245,7 @@ fn every_default_has_the_right_number_of_arguments() {
 }
 
 #[test]
-fn every_row_says_what_it_is() {
+fn every_row_has_a_description() {
     for row in all() {
         assert!(row.doc.ends_with('.') && row.doc.len() > 15, "{}: {}", row.name, row.doc);
         assert!(row.args.min <= row.args.max && row.args.flag <= (row.args.max == 1), "{}", row.name);
@@ -257,7 +257,7 @@ fn every_row_says_what_it_is() {
 }
 
 #[test]
-fn what_is_on_our_list_takes_effect_or_says_why_not() {
+fn listed_directives_take_effect_or_give_a_reason() {
     for name in words(CORE).chain(words(ACCEPTED)) {
         let ours: Vec<_> = rows(name).iter().filter(|row| !row.module.0.starts_with("ngx_stream")).collect();
         assert!(!ours.is_empty(), "{name} is not in the table");

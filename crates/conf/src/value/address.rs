@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn listen_says_what_is_wrong() {
+    fn listen_errors_name_the_fault() {
         assert_eq!(listen("99999"), "invalid port");
         assert_eq!(listen("0"), "invalid port");
         assert_eq!(listen("1.2.3.4:x"), "invalid port");

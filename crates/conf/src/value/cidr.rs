@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn refuses_invalid_networks() {
         for text in ["", "10.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "name/8"] {
             assert_eq!(parse(text), None, "{text}");
         }

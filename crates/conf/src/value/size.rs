@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn refuses_invalid_sizes() {
         for text in ["", "k", "4kb", "-1", "1 k", "0x10", "99999999999999999999", "9223372036854775807k", "2g"] {
             assert_eq!(bytes(text.as_bytes(), false), None, "{text}");
         }

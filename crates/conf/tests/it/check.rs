@@ -128,7 +128,7 @@ fn a_foreign_switch_that_is_off_is_noted() {
 }
 
 #[test]
-fn directives_for_old_databases_are_refused_with_lines_for_new_ones() {
+fn old_database_directives_are_refused_with_new_lines() {
     for (name, variable) in
         [("geoip_country", "$geoip_country_code"), ("geoip_city", "$geoip_city "), ("geoip_org", "$geoip_org")]
     {
@@ -154,7 +154,7 @@ fn said_by_the_real_table(text: &str) -> Vec<(Severity, String)> {
 }
 
 #[test]
-fn the_state_anyway_of_what_is_not_supported_is_noted_and_anything_else_refused() {
+fn unsupported_directive_at_default_is_a_note() {
     for body in ["msie_refresh off", "dav_methods off"] {
         let name = body.split(' ').next().unwrap();
         let note = (Severity::Note, format!("\"{name}\" directive has no effect here"));
@@ -202,7 +202,7 @@ fn a_file_without_any_semicolon_gives_a_bounded_list() {
 }
 
 #[test]
-fn a_word_that_nginx_would_take_as_an_argument_is_only_warned_about() {
+fn argument_that_is_a_directive_name_is_a_warning() {
     let warnings = found("many a\n works 1;");
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].severity, Severity::Warning);

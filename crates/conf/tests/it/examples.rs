@@ -80,7 +80,7 @@ fn each_example_passes_the_checks() {
 }
 
 #[test]
-fn each_example_says_what_it_shows_how_to_run_it_and_what_to_see() {
+fn each_example_explains_itself_and_how_to_run_it() {
     for path in examples() {
         let text = std::fs::read_to_string(&path).expect("an example is text");
         let head: Vec<_> = text.lines().take_while(|line| line.starts_with('#')).collect();

@@ -69,7 +69,7 @@ fn difference(expected: &str, found: &str) -> String {
 }
 
 #[test]
-fn what_is_found_is_what_was_expected() {
+fn findings_match_the_golden_files() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden");
     let bless = std::env::var_os("HOLDFAST_BLESS").is_some();
     let rows = table::all();

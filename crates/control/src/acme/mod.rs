@@ -196,7 +196,7 @@ impl Issuer {
                 }
                 let wanted = &mut self.wanted[place];
                 let pause = wanted.postpone(&failure);
-                let (level, stand) = wanted.stand();
+                let (level, stand) = wanted.current_validity();
                 let message = format!(
                     "acme: no new certificate \"{id}\": {}; {}; {stand}; next attempt in {} s",
                     failure.text,
@@ -219,7 +219,7 @@ impl Issuer {
         let pair = pair.map_err(|finding| Failure::ours(&finding.text))?;
         let name = format!("{}.pem", wanted.order.plan.id());
         if let Err(error) = self.store.write(&name, issued.to_file().as_bytes()) {
-            self.say_not_kept(&name, &error);
+            self.log_not_kept(&name, &error);
         }
         Ok(pair)
     }
@@ -232,7 +232,7 @@ impl Issuer {
         let http = self.http()?;
         let (account, kept) = account::open(&self.plan, &self.store, &http).await?;
         if let Err(error) = kept {
-            self.say_not_kept("account.key", &error);
+            self.log_not_kept("account.key", &error);
         }
         Ok(self.account.insert(account).clone())
     }
@@ -244,7 +244,7 @@ impl Issuer {
         self.http.clone().ok_or_else(|| Failure::ours("no client"))
     }
 
-    fn say_not_kept(&self, name: &str, error: &std::io::Error) {
+    fn log_not_kept(&self, name: &str, error: &std::io::Error) {
         let failure = Failure::of_state(error);
         let message = format!(
             "acme: \"{name}\" of issuer \"{}\" is not kept: {}; {}",
@@ -331,7 +331,7 @@ impl Wanted {
     }
 
     /// What handshakes use meanwhile, for the log.
-    fn stand(&self) -> (Level, String) {
+    fn current_validity(&self) -> (Level, String) {
         match validity(&self.order) {
             None => (Level::Error, "there is none, so handshakes for it fail".to_owned()),
             Some((_, end)) if end <= SystemTime::now() => {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_request_goes_into_the_url_and_a_long_one_becomes_a_body() {
+    fn long_requests_are_sent_as_a_body() {
         let uri: Uri = "http://ocsp.test:81/here".parse().unwrap();
         let short = request_to(&uri, "ocsp.test:81", &[0xfb, 0xff, 0xfe, 0]).unwrap();
         assert_eq!((short.method(), short.uri().to_string().as_str()), (&Method::GET, "/here/%2B%2F%2F%2BAA%3D%3D"));

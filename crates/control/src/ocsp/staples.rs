@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refreshes_each_hour_and_before_the_end_but_not_more_often_than_each_five_minutes() {
+    fn refreshes_hourly_and_at_most_every_five_minutes() {
         let now = 1_800_000_000;
         let after = |next_update: Option<i64>| refresh_at(next_update.map(|seconds| now + seconds), now) - now;
         assert_eq!(after(None), 3600);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_what_was_rejected() {
+    fn response_reports_rejected_spans() {
         let partial = |write: fn(&mut Writer)| {
             let mut out = Writer::default();
             out.number(9, 7);

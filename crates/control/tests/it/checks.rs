@@ -99,7 +99,7 @@ fn status(code: u16) -> Arc<AtomicU16> {
 const CHECKED: &str = "server {upstream:0}; server {upstream:1}; health_check interval=10ms uri=/healthz";
 
 #[test]
-fn a_peer_whose_checks_fail_gets_no_request_and_one_that_recovers_gets_some_again() {
+fn failing_peer_gets_no_requests_until_it_recovers() {
     let mood = status(200);
     let (one, two) = (moody("one", &mood), moody("two", &status(200)));
     let site = Site::start(&format!("{CHECKED} fails=3 passes=2;"), &[one.address(), two.address()]);
@@ -289,7 +289,7 @@ fn a_peer_without_checks_counts_as_healthy() {
 }
 
 #[test]
-fn peers_that_a_name_brings_are_checked_and_those_that_it_takes_are_not() {
+fn checks_follow_the_peers_of_a_name() {
     let (good, bad) = (moody("good", &status(200)), moody("bad", &status(500)));
     let targets = Arc::new(Mutex::new(vec![bad.address().port()]));
     let server = NameServer::script({

@@ -7,7 +7,7 @@ use testkit::{DatagramPeer, DatagramTalk, Gateway, NameServer};
 
 /// J22: the first datagram waits for its peer, and the others of the client meanwhile do not.
 #[test]
-fn datagrams_of_a_session_without_a_peer_are_dropped_but_for_the_first() {
+fn keeps_only_the_first_datagram_without_a_peer() {
     let peer = DatagramPeer::echo();
     let opened = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&opened);

@@ -55,7 +55,7 @@ fn the_first_request_waits_for_the_first_lookup() {
 }
 
 #[test]
-fn peers_come_and_go_and_connections_of_those_that_stay_are_not_touched() {
+fn peers_change_without_touching_other_connections() {
     let (one, two) = (peer("one"), peer("two"));
     let targets = Arc::new(Mutex::new(vec![one.address().port()]));
     let server = service(&targets);
@@ -209,7 +209,7 @@ const VARIABLE: &str = "
     }";
 
 #[test]
-fn a_name_in_a_variable_is_looked_up_once_for_all_waiting_requests() {
+fn one_lookup_serves_all_waiting_requests() {
     let one = peer("one");
     let answer = Signal::new();
     let server = NameServer::script({
@@ -343,7 +343,7 @@ fn without_a_resolver_a_name_cannot_be_looked_up() {
 }
 
 #[test]
-fn the_families_that_are_asked_for_are_those_that_the_resolver_has() {
+fn asks_only_for_the_resolvers_families() {
     let one = peer("one");
     let server = NameServer::script(|question| vec![question.addresses(30, &["127.0.0.1"])]);
     let both = VARIABLE.replace(" ipv6=off", "");
@@ -388,7 +388,7 @@ impl Dnsmasq {
         Self { process, hosts: file, address, _folder: folder }
     }
 
-    fn says(&self, hosts: &str) {
+    fn set_hosts(&self, hosts: &str) {
         std::fs::write(&self.hosts, hosts).unwrap();
         let told = Command::new("kill").args(["-HUP", &self.process.id().to_string()]).status().unwrap();
         assert!(told.success());
@@ -427,7 +427,7 @@ fn a_real_name_server_is_followed() {
     });
     // No process listens on that port.
     assert_eq!(site.ask("/").status(), 502);
-    dnsmasq.says("127.0.0.1 host.test\n");
+    dnsmasq.set_hosts("127.0.0.1 host.test\n");
     until("the new address to be used", || (site.ask("/").status() == 200).then_some(()));
     assert_eq!(site.ask("/name?to=host.test").text(), "one");
     assert_eq!(site.ask("/name?to=unknown.test").status(), 502);

@@ -62,16 +62,13 @@ fn peers(counts: &Counts) -> u16 {
 }
 
 fn status(address: SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+    let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE + Duration::from_secs(5))).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(answer.get(9..12).unwrap_or(b"none")).into_owned()
+    testkit::ask(&stream, request).map_or_else(|_| "none".to_owned(), |response| response.status().to_string())
 }
 
 #[test]
-fn tries_names_from_requests_as_nginx_does_and_remembers_no_failure() {
+fn request_names_resolve_as_in_nginx_and_failures_expire() {
     for generation in [Nginx::Old, Nginx::New] {
         if let Some(nginx) = nginx_or_skip(generation) {
             compare_with(&nginx);

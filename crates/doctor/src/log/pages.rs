@@ -118,7 +118,7 @@ mod tests {
     use crate::log::Log;
 
     #[test]
-    fn each_phrase_has_a_page_whose_line_the_doctor_recognizes() {
+    fn doctor_recognizes_the_line_of_every_symptom_page() {
         let pages = pages();
         assert_eq!(pages.len(), PHRASES.len());
         for (phrase, page) in PHRASES.iter().zip(&pages) {

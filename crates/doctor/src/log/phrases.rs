@@ -318,9 +318,9 @@ pub(super) const PHRASES: [Phrase; 38] = [
         name: "log-no-live-upstreams",
         words: &["no live upstreams"],
         status: "502",
-        cause: "all peers were taken for dead",
-        meaning: "Each failed max_fails times within fail_timeout, often by a handful of slow requests, and then all requests fail at \
-                  once although the peers may be well.",
+        cause: "all peers are marked as failed",
+        meaning: "Each peer failed max_fails times within fail_timeout, often because of a few slow requests. Then every request \
+                  fails, even if the peers work.",
         cure: "server A max_fails=5 fail_timeout=5s;\n# find the first failures in this log: they are the cause",
         side_effect: "A peer that is really dead gets more requests before it is avoided.",
         directives: &["server"],

@@ -219,7 +219,7 @@ pub enum ChainError {
     #[error("{0}")]
     Toml(String),
     /// The chain has no hop.
-    #[error("a chain has at least two tiers: who connects, and to whom")]
+    #[error("a chain needs at least two tiers: a client and a server")]
     TooShort,
     /// More than [`TIERS_MAX`].
     #[error("{0} tiers: a chain has at most {TIERS_MAX}")]

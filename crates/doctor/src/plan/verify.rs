@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_descriptor_more_contradicts_and_so_does_an_eighth_of_memory() {
+    fn contradicts_one_descriptor_or_an_eighth_of_memory_more() {
         let right = predicted(&chain(), 1000);
         assert!(section(&chain(), 1000, &[right.clone(), right.clone()]).1);
         let mut wrong = right.clone();

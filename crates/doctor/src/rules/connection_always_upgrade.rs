@@ -89,7 +89,7 @@ mod tests {
     const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
 
     #[test]
-    fn fires_on_the_constant_for_all_requests_and_not_on_the_map_or_without_a_pool() {
+    fn fires_on_constant_upgrade_but_not_on_a_map() {
         let of = |upstream: &str, connection: &str| {
             fired(&check(&proxy(upstream, &format!("{UPGRADE} proxy_set_header Connection {connection};"))))
         };

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_where_no_running_process_has_the_limit_and_not_where_a_worker_does() {
+    fn fires_only_if_running_processes_lack_the_limit() {
         let of = |limits: [u64; 2]| {
             let mut facts = facts("worker_rlimit_nofile 65536;\nevents { worker_connections 4096; }\nhttp {}\n");
             let processes = limits.map(|limit| Process { pid: 7, used: 9, limit: Some(limit), hard_limit: Some(4096) });

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_what_the_founding_reports_set() {
+    fn fires_on_settings_of_the_field_reports() {
         let text =
             "net.ipv4.tcp_tw_recycle = 1\nnet.ipv4.ip_conntrack_max = 2000000\nnetfilter.ip_conntrack_max=2000000\n";
         assert_eq!(fired(&check(&sysctl_file(text))), 3);

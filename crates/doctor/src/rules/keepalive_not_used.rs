@@ -84,7 +84,7 @@ mod tests {
     const NO_CLOSE: &str = "proxy_set_header Connection \"\";";
 
     #[test]
-    fn fires_on_the_old_defaults_and_on_either_half_of_the_mistake_and_not_on_the_cure() {
+    fn fires_on_old_defaults_and_on_half_a_fix() {
         table(
             check,
             [

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_a_port_within_the_range_and_not_on_others_or_reserved_ones() {
+    fn fires_on_unreserved_ports_within_the_range() {
         assert_eq!(of("8080", "1024 65535", ""), 1);
         assert_eq!(of("[::]:9090", "1024\t65535", "8080"), 1);
         assert_eq!(of("80", "1024 65535", ""), 0);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_names_and_not_on_addresses_or_what_is_resolved() {
+    fn fires_on_unresolved_names_only() {
         table(
             check,
             [

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_with_a_resolver_or_on_groups_addresses_and_maps_of_them() {
+    fn silent_with_resolver_group_address_or_map() {
         assert_eq!(of("resolver 127.0.0.53;", "proxy_pass http://$host;"), 0);
         assert_eq!(of("", "proxy_pass http://api/$1;"), 0);
         assert_eq!(of("", "set $to api; proxy_pass http://$to;"), 0);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_the_founding_settings_and_not_beside_a_raised_somaxconn() {
+    fn fires_on_netdev_backlog_without_a_raised_somaxconn() {
         let of = |text: &str| fired(&check(&sysctl_file(text)));
         assert_eq!(of(&format!("{SYSCTL} = 262144\n")), 1);
         assert_eq!(of(&format!("{SYSCTL} = 262144\n{SOMAXCONN} = 128\n")), 1);

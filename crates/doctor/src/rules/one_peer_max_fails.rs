@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_one_address_and_not_on_two_or_a_name_or_an_explicit_zero() {
+    fn fires_on_one_address_only() {
         let of = |upstream: &str| fired(&check(&proxy(upstream, "")));
         assert_eq!(of("server 127.0.0.1:1 max_fails=3 fail_timeout=30s;"), 1);
         assert_eq!(of("server 127.0.0.1:1 max_fails=3; server 127.0.0.1:2;"), 0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_where_all_others_are_down_and_not_where_one_is_up_or_failures_do_not_count() {
+    fn fires_if_all_other_peers_are_down() {
         let of = |upstream: &str| fired(&check(&proxy(upstream, "")));
         assert_eq!(of("server 172.17.0.2:9000; server 127.0.0.1 down;"), 1);
         assert_eq!(of("server 172.17.0.2:9000 max_fails=0; server 127.0.0.1 down;"), 0);

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 /// The page in Markdown.
 pub fn markdown() -> String {
     let mut out = String::from(
-        "# The doctor's rules\n\nMade from the table of rules by `cargo xtask docs`. Marked with *: needs the word of the operator. \
-         Marked with +: needs, or is\nsharper with, a running server.\n\n| rule | finds |\n|---|---|\n",
+        "# The doctor's rules\n\nMade from the table of rules by `cargo xtask docs`.\n\
+         `*`: needs a value from you (a flag). `+`: needs a running server, or finds more with one.\n\n\
+         | rule | finds |\n|---|---|\n",
     );
     for rule in RULES {
         let marks = [(rule.needs.word, " *"), (rule.needs.running, " +")];

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_near_the_end_of_the_ports_and_not_before_or_where_they_are_reused() {
+    fn fires_near_the_end_of_ports_without_reuse() {
         assert_eq!((fired(&of(100, 23_000, "2")), of(100, 23_000, "2")[0].severity), (1, Severity::Warning));
         assert_eq!(of(27_000, 0, "1")[0].severity, Severity::Error);
         assert_eq!((fired(&of(100, 23_000, "1")), fired(&of(100, 2000, "0"))), (0, 0));

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_the_founding_numbers_on_a_small_machine_and_on_bytes_anywhere() {
+    fn fires_on_small_machines_and_on_bytes() {
         let on = |gigabytes: u64| {
             let settings = crate::facts::parse_settings("s", &format!("{SYSCTL} = 786432 2097152 3145728\n"));
             let mut facts = Facts { settings, ..facts("events {}\n") };

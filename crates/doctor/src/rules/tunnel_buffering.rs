@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_buffering_words_for_tunnels_and_not_beside_the_one_that_acts() {
+    fn fires_on_buffering_directives_without_effect_on_tunnels() {
         const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
         assert_eq!(of(&format!("{UPGRADE} proxy_buffering off;")), 1);
         assert_eq!(of(&format!("{UPGRADE} proxy_busy_buffers_size 256m; proxy_buffers 4 128m;")), 1);

@@ -8,8 +8,8 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "tunnel-timeout";
-const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error in any log; all that fell silent \
-    together are cut together, and come back together.";
+const WHY: &str = "Holdfast or nginx closes a tunnel after this time without data and logs no error. Tunnels that go silent together \
+    close together, and their clients reconnect together.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "tunnels cut by a default timeout, or by one not above the `--heartbeat`",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_where_the_fields_are_for_all_and_another_location_has_the_tunnels() {
+    fn silent_if_tunnels_have_their_own_location() {
         let of = |server: &str, location: &str, live: &str| {
             let fields = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
             let text = format!(

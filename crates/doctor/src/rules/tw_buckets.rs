@@ -7,9 +7,9 @@ use report::{Finding, Severity};
 use sockdiag::State;
 
 const NAME: &str = "tw-buckets";
-const WHY: &str = "The number of TIME_WAIT sockets falls, and nothing else is better: a late segment of the old connection is answered with a \
-    reset or taken for one of a new connection, the kernel logs \"time wait bucket table overflow\", and the peers hold \
-    sockets whose close is forgotten. A TIME_WAIT socket costs 256 bytes.";
+const WHY: &str = "The number of TIME_WAIT sockets falls. Nothing else improves. A late segment of the old connection is reset or \
+    accepted by a new connection. The kernel logs \"time wait bucket table overflow\", and the peers hold sockets whose \
+    close is forgotten. A TIME_WAIT socket costs 256 bytes.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "`tcp_max_tw_buckets` so low that it hides TIME_WAIT, or nearly reached",
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_numbers_that_hide_them_and_where_the_table_is_nearly_full_now() {
+    fn fires_on_low_limits_and_on_a_nearly_full_table() {
         let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
         let beside_8000 = |buckets: &str| {
             let facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_https_alone_and_sees_what_is_inherited() {
+    fn fires_on_unverified_https_with_inheritance() {
         assert_eq!(
             of("server { location / { proxy_pass https://a.test; } location /b { proxy_pass HTTPS://$host; } }"),
             2

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_where_nothing_is_kept_and_not_where_something_is_or_cannot_be() {
+    fn fires_only_if_a_group_could_keep_connections() {
         let tunnel = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
         table(
             check,

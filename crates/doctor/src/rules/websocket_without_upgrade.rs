@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_the_names_people_give_and_not_where_upgrade_is_dealt_with() {
+    fn fires_on_websocket_names_without_upgrade_handling() {
         assert_eq!((of("/socket.io/", ""), of("/ws", ""), of(r"~* ^/(api|cable)$", "")), (1, 1, 1));
         assert_eq!(of("/ws", "proxy_set_header Upgrade $http_upgrade;"), 0);
         assert_eq!((of("/", ""), of("/news", ""), of("/socket.io-docs/", "")), (0, 0, 0));

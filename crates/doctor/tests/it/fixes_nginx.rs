@@ -235,7 +235,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
             // An application that builds absolute URLs from what it believes to be its own address.
             let app = Peer::answering(|request| {
                 let host = request.value("Host").unwrap_or_default();
-                let end = if request.says_close() { "Connection: close\r\n" } else { "" };
+                let end = if request.announces_close() { "Connection: close\r\n" } else { "" };
                 let head = format!("HTTP/1.1 302 Found\r\nLocation: http://{host}/b/next\r\n{end}");
                 format!("{head}Content-Length: 0\r\n\r\n").into_bytes()
             });

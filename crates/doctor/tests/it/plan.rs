@@ -76,13 +76,13 @@ fn a_proxy_holds_two_of_everything() {
 }
 
 #[test]
-fn a_heartbeat_that_is_not_sooner_than_the_timeout_is_told() {
+fn reports_heartbeats_slower_than_the_timeout() {
     let cut = |traffic: &str| plan(&pair("", "idle_timeout_seconds = 180", traffic)).timeouts.len();
     assert_eq!((cut(""), cut("heartbeat_seconds = 180"), cut("heartbeat_seconds = 60")), (1, 1, 0));
 }
 
 #[test]
-fn closing_at_470_a_second_exhausts_one_pair_at_the_default_range() {
+fn closing_470_per_second_exhausts_the_default_range() {
     let text = |rate: u32| {
         format!("connections = 1\n[traffic]\nchurn_per_second = {rate}.0\n[[tier]]\nname='p'\n[[tier]]\nname='s'\n")
     };

@@ -93,7 +93,7 @@ async fn serve(options: &AgentOptions, stop: &AtomicBool) -> Result<(), FarmErro
                 if let Some((head, body)) = decode::<ToAgent>(&message.payload)
                     && (agent.ended.is_none() || !matches!(head, ToAgent::Order { .. }))
                 {
-                    agent.work.hear(&head, body, monotonic_ns());
+                    agent.work.receive(&head, body, monotonic_ns());
                 }
             }
             Some(said) = said.recv(), if has_room => agent.work.line(said),

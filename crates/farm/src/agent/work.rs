@@ -85,7 +85,7 @@ impl Work {
     }
 
     /// A message of a coordinator.
-    pub(super) fn hear(&mut self, message: &ToAgent, body: &[u8], now_ns: u64) {
+    pub(super) fn receive(&mut self, message: &ToAgent, body: &[u8], now_ns: u64) {
         let (ToAgent::Clock { run, .. }
         | ToAgent::Order { run, .. }
         | ToAgent::Begin { run, .. }

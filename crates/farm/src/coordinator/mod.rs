@@ -152,14 +152,14 @@ struct Handle {
 }
 
 impl Handle {
-    fn tell(&self, command: Command) {
+    fn send_command(&self, command: Command) {
         // The thread ends after the last handle, so it receives this.
         let _ = self.commands.send(command);
     }
 
     fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
         let (sender, answer) = channel();
-        self.tell(command(sender));
+        self.send_command(command(sender));
         answer.recv().ok()
     }
 }
@@ -167,7 +167,7 @@ impl Handle {
 impl Courier for Handle {
     fn order(&mut self, orders: Vec<Order>) {
         self.parts = 0..orders.len();
-        self.tell(Command::Order(orders));
+        self.send_command(Command::Order(orders));
     }
 
     fn begin(&mut self) -> Result<Instant, String> {
@@ -188,15 +188,15 @@ impl Courier for Handle {
     }
 
     fn progress(&mut self, part: usize, progress: Progress) {
-        self.tell(Command::Progress(part, progress));
+        self.send_command(Command::Progress(part, progress));
     }
 
     fn began(&mut self, part: usize, late_ns: u64) {
-        self.tell(Command::Began(part, late_ns));
+        self.send_command(Command::Began(part, late_ns));
     }
 
     fn ended(&mut self, part: usize) {
-        self.tell(Command::Ended(part));
+        self.send_command(Command::Ended(part));
     }
 
     fn name(&mut self, part: usize) -> String {
@@ -204,7 +204,7 @@ impl Courier for Handle {
     }
 
     fn stop(&mut self) {
-        self.tell(Command::Stop);
+        self.send_command(Command::Stop);
     }
 
     fn finish(&mut self) -> Vec<AgentFigures> {
@@ -277,7 +277,7 @@ impl Connection {
     fn report(&mut self, message: &Message) {
         let now_ns = monotonic_ns();
         if let (Some(run), Some((head, body))) = (&mut self.run, decode(&message.payload)) {
-            run.hear(&head, body, now_ns);
+            run.receive(&head, body, now_ns);
         }
     }
 
@@ -321,7 +321,7 @@ impl Connection {
             }
             command => {
                 if let Some(run) = &mut self.run {
-                    tell(run, command, now_ns);
+                    apply_command(run, command, now_ns);
                 }
             }
         }
@@ -368,7 +368,7 @@ impl Connection {
 }
 
 /// What the load tells a run.
-fn tell(run: &mut Run, command: Command, now_ns: u64) {
+fn apply_command(run: &mut Run, command: Command, now_ns: u64) {
     match command {
         Command::Order(orders) => run.order(orders.iter().map(Order::encode).collect(), now_ns),
         Command::Progress(part, progress) => run.progress(part, progress),

@@ -24,7 +24,7 @@ impl Roster {
         }
     }
 
-    /// The connection was opened or lost: no agent was heard in between.
+    /// The connection was opened or lost: no agent could send in between.
     pub(super) fn connection(&mut self, now_ns: u64) {
         self.0.values_mut().for_each(|(_, heard_ns)| *heard_ns = now_ns);
     }
@@ -33,7 +33,7 @@ impl Roster {
         self.0.retain(|_, (_, heard_ns)| now_ns.saturating_sub(*heard_ns) < SILENCE_MAX.as_nanos() as u64);
     }
 
-    /// Those that were heard lately.
+    /// The agents that sent something lately.
     pub(super) fn living(&mut self, now_ns: u64) -> Self {
         self.prune(now_ns);
         self.clone()
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_agents_that_are_silent_or_leave_and_names_two_of_one_name() {
+    fn forgets_silent_agents_and_reports_duplicate_names() {
         let mut roster = Roster::default();
         roster.take(beat("a", 1), 0);
         roster.take(beat("a", 2), 1_000_000_000);

@@ -18,7 +18,7 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(30);
 const CLOCK_PERIOD: Duration = Duration::from_millis(20);
 /// Time for the clocks to be compared, once all agents are ready.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(5);
-/// All agents begin this long after the last one is ready, and four round trips later, so that each has heard of it by then.
+/// All agents begin this long after the last one is ready, and four round trips later, so that each knows it by then.
 const BEGIN_AHEAD: Duration = Duration::from_millis(300);
 /// The start is sent again after this time.
 const BEGIN_AGAIN: Duration = Duration::from_millis(100);
@@ -199,7 +199,7 @@ impl Run {
             return None;
         }
         if let Some(agent) = self.agents.iter().find(|agent| !agent.is_lost && !agent.clock.is_known()) {
-            return Some(Err(format!("agent `{}` does not tell its clock", agent.name)));
+            return Some(Err(format!("agent `{}` sends no clock value", agent.name)));
         }
         let trip_ns = self.agents.iter().map(|agent| agent.clock.trip_ns()).max().unwrap_or(0);
         let begins_ns = now_ns + ns(BEGIN_AHEAD) + 4 * trip_ns;
@@ -239,7 +239,7 @@ impl Run {
     }
 
     /// A message of an agent.
-    pub(super) fn hear(&mut self, message: &FromAgent, body: &[u8], now_ns: u64) {
+    pub(super) fn receive(&mut self, message: &FromAgent, body: &[u8], now_ns: u64) {
         let (FromAgent::Clock { agent: name, .. } | FromAgent::Report { agent: name, .. }) = message;
         let Some(agent) = self.agents.iter().position(|hired| hired.name == *name) else { return };
         let Some(hired) = self.agents.get_mut(agent) else { return };
@@ -337,7 +337,7 @@ impl Run {
     pub(super) fn look(&mut self, now_ns: u64) {
         if !self.is_connected {
             if now_ns.saturating_sub(self.connection_ns) > ns(CUT_OFF_PATIENCE) {
-                let why = format!("cannot be heard: NATS is gone for {} s", CUT_OFF_PATIENCE.as_secs());
+                let why = format!("sends nothing: no connection to NATS for {} s", CUT_OFF_PATIENCE.as_secs());
                 self.is_stopping = true;
                 (0..self.agents.len()).for_each(|agent| self.lose(agent, &why, now_ns));
             }
@@ -367,7 +367,7 @@ impl Run {
         let has_work = self.parts.iter().any(|part| part.agent == agent && !part.is_over);
         let silent_ns = now_ns.saturating_sub(hired.heard_ns);
         if has_work && silent_ns >= ns(SILENCE_MAX) {
-            return self.lose(agent, &format!("was not heard for {:.1} s", silent_ns as f64 / 1e9), now_ns);
+            return self.lose(agent, &format!("sent nothing for {:.1} s", silent_ns as f64 / 1e9), now_ns);
         }
         let is_due = hired.asked_ns.last().is_none_or(|last_ns| now_ns.saturating_sub(*last_ns) >= ns(CLOCK_PERIOD));
         if self.begins_ns.is_none() && !self.parts.is_empty() && !hired.clock.is_complete() && is_due {

@@ -26,11 +26,11 @@ impl Scene {
     }
 
     /// An agent says a line of a part.
-    fn says(&mut self, agent: usize, part: usize, line: &str) {
+    fn report_line(&mut self, agent: usize, part: usize, line: &str) {
         self.outboxes[part].push(line.as_bytes()).unwrap();
         while let Some(piece) = self.outboxes[part].send_next(self.now_ns).cloned() {
             let head = FromAgent::Report { agent: name(agent), part, number: piece.number, more: piece.more };
-            self.run.hear(&head, &piece.bytes, self.now_ns);
+            self.run.receive(&head, &piece.bytes, self.now_ns);
         }
     }
 
@@ -50,7 +50,7 @@ impl Scene {
         for out in std::mem::take(&mut self.run.out) {
             if let ToAgent::Clock { ask, .. } = out.head {
                 let head = FromAgent::Clock { agent: out.agent, ask, now_ns: self.now_ns + 5 * SECOND };
-                self.run.hear(&head, b"", self.now_ns);
+                self.run.receive(&head, b"", self.now_ns);
             }
         }
     }
@@ -58,7 +58,7 @@ impl Scene {
     fn begin(&mut self) -> u64 {
         let all: Vec<usize> = (0..self.outboxes.len()).collect();
         for agent in &all {
-            self.says(*agent, *agent, "\"ready\"");
+            self.report_line(*agent, *agent, "\"ready\"");
         }
         for _ in 0..100 {
             self.pass(10, &all);
@@ -103,12 +103,12 @@ fn all_begin_at_one_moment_of_their_own_clocks() {
 }
 
 #[test]
-fn waits_for_clocks_and_names_an_agent_that_does_not_tell_its_own() {
+fn waits_for_clocks_and_names_agents_without_one() {
     let mut scene = Scene::new(2, false);
-    (0..2).for_each(|agent| scene.says(agent, agent, "\"ready\""));
+    (0..2).for_each(|agent| scene.report_line(agent, agent, "\"ready\""));
     assert_eq!(scene.run.begin(scene.now_ns), None);
     scene.pass(5_100, &[0, 1]);
-    assert_eq!(scene.run.begin(scene.now_ns), Some(Err("agent `a0` does not tell its clock".to_owned())));
+    assert_eq!(scene.run.begin(scene.now_ns), Some(Err("agent `a0` sends no clock value".to_owned())));
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn a_silent_agent_is_lost_within_two_seconds_and_marks_the_run() {
     scene.pass(200, &[0, 2]);
     let lost = scene.lost();
     assert_eq!(lost.len(), 1, "{lost:?}");
-    assert!(lost[0].starts_with("agent `a1` was not heard for 1.9 s at 2.6 s of the run"), "{lost:?}");
+    assert!(lost[0].starts_with("agent `a1` sent nothing for 1.9 s at 2.6 s of the run"), "{lost:?}");
     // When it is back, it is told that it is no longer wanted, and nothing of it is taken.
     scene.run.out.clear();
     scene.run.events.clear();
-    scene.says(1, 1, "late");
+    scene.report_line(1, 1, "late");
     assert!(scene.run.events.is_empty());
     assert_eq!(scene.run.out.first().map(|out| &out.head), Some(&ToAgent::Forget { run: 7 }));
 }
@@ -152,12 +152,12 @@ fn another_agent_takes_the_share_over_from_where_the_run_is() {
     scene.run.out.clear();
     scene.pass(2_000, &[0]);
     assert!(scene.lost().is_empty());
-    assert!(scene.marks().contains("agent `a1` was not heard") && scene.marks().contains("`a0` takes its share over"));
+    assert!(scene.marks().contains("agent `a1` sent nothing") && scene.marks().contains("`a0` takes its share over"));
     let ordered = |out: &Outgoing| matches!(out.head, ToAgent::Order { part: 1, .. }) && out.agent == name(0);
     assert!(scene.run.out.iter().any(ordered), "{:?}", scene.run.out);
     scene.run.out.clear();
     scene.outboxes[1] = Outbox::default();
-    scene.says(0, 1, "\"ready\"");
+    scene.report_line(0, 1, "\"ready\"");
     let from = scene.run.out.iter().find_map(|out| match out.head {
         ToAgent::Begin { part: 1, monotonic_ns, from_ns, .. } => Some((monotonic_ns, from_ns)),
         _ => None,
@@ -195,6 +195,6 @@ fn an_agent_behind_the_others_is_named_once() {
 fn an_agent_that_sends_no_reports_that_can_be_read_is_lost() {
     let mut scene = Scene::new(1, false);
     let head = FromAgent::Report { agent: name(0), part: 0, number: 0, more: false };
-    scene.run.hear(&head, b"\xff\xff", scene.now_ns);
+    scene.run.receive(&head, b"\xff\xff", scene.now_ns);
     assert!(scene.lost()[0].contains("`a0` sends a report that cannot be read"), "{:?}", scene.lost());
 }

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_told_and_then_one_a_minute_with_the_count() {
+    fn reports_the_first_then_one_per_minute_with_a_count() {
         let alarm = Alarm::default();
         assert_eq!(alarm.ring(Millis(0)), Some(0));
         assert_eq!(alarm.ring(Millis(5)), None);

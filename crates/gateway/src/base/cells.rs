@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_worker_counts_in_its_own_cell_and_the_sums_are_over_all() {
+    fn sums_the_cells_of_all_workers() {
         let cells = PeerCells::new(2);
         let opened = Counted { connect_us: Some(3), status: Some(204), response_us: Some(7), ..Counted::default() };
         cells.count(0, opened);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_classes_and_what_is_none_has_one_too() {
+    fn unknown_status_counts_as_other() {
         let classes = [101, 200, 308, 499, 599, 0, 600].map(|status| CLASSES[class_of(status)]);
         assert_eq!(classes, ["1xx", "2xx", "3xx", "4xx", "5xx", "other", "other"]);
     }

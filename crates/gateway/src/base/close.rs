@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_own_index_and_name() {
+    fn every_reason_has_a_unique_index_and_name() {
         let mut labels = std::collections::HashSet::new();
         for (place, reason) in CloseReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_has_what_was_recorded_in_between() {
+    fn difference_contains_only_later_records() {
         let (before, mut after) = (recorded(&[100]), recorded(&[100, 100, 3000]));
         let between = after.since(&before);
         assert_eq!((between.count(), between.sum_us), (2, 3100));

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_known_by_what_for() {
+    fn memory_is_counted_by_purpose() {
         let (memory, ledger) = ledger(None);
         let by = || ledger.held.by.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
         ledger.name(task(0), 1);
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_what_is_given_up() {
+    fn policy_sheds_in_order() {
         for (shed, at_85, at_99) in [
             (Shed::InOrder, Pressure::Keepalive, Pressure::Accepts),
             (Shed::Keepalive, Pressure::Keepalive, Pressure::Keepalive),
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_through_above_the_mark_does_not_let_buffers_creep_up() {
+    fn buffers_above_the_mark_do_not_accumulate() {
         let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
         ledger.name(task(0), 1);
         ledger.name(task(1), 2);
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fall_is_told_once_it_is_large_enough_and_then_from_there() {
+    fn reports_a_large_fall_once_and_continues_from_there() {
         let (memory, ledger) = ledger(None);
         ledger.name(task(0), 1);
         for (held, fall) in [(50 * MB, false), (45 * MB, false), (30 * MB, true), (30 * MB, false), (10 * MB, true)] {

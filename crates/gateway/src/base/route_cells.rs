@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_worker_counts_in_its_own_cell_and_a_tunnel_has_no_time() {
+    fn workers_count_apart_and_tunnels_have_no_time() {
         let cells = RouteCells::new(2);
         cells.count(0, 204, Some(300));
         cells.count(1, 503, Some(7));

@@ -22,7 +22,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug, Clone)]
 pub(crate) struct SavedName {
     pub(crate) path: PathBuf,
-    /// Permission bits of the file; directories may also be entered by those who may read.
+    /// Permission bits of the file; users with read permission may also enter directories.
     pub(crate) mode: u32,
     /// In seconds since the epoch.
     pub(crate) modified_s: Option<u64>,

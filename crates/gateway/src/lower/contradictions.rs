@@ -1,4 +1,4 @@
-//! Limits of a group that contradict each other (founding fact F4): an error if a setting has no effect, a warning if
+//! Limits of a group that contradict each other (founding report 4): an error if a setting has no effect, a warning if
 //! it costs connections, each with the numbers.
 
 use crate::lower::Lowering;

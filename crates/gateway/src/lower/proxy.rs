@@ -360,7 +360,7 @@ impl Lowering<'_> {
         if matches!(name.id(), FieldId::ContentLength | FieldId::TransferEncoding) {
             if !written.value.is_empty() {
                 let message = format!("\"{directive} {}\" has no effect", written.name.escape_ascii());
-                let hint = "where a body ends is written by who sends it: here from the body itself";
+                let hint = "Holdfast writes Content-Length itself, from the body";
                 self.found.push(Diagnostic::warning(written.value.span, message).with_hint(hint));
             }
             return None;

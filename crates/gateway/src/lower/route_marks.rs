@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_matter_to_a_tunnel_changes_no_mark() {
+    fn settings_irrelevant_to_tunnels_change_no_mark() {
         let before = marks(&location(""));
         for same in [
             format!("# another first line\n map $uri $earlier {{ default 1; }} {}", location("")),

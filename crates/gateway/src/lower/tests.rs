@@ -92,7 +92,7 @@ fn a_group_is_resolved_once_and_shared_by_equal_proxies() {
 }
 
 #[test]
-fn a_group_that_nothing_uses_is_neither_resolved_nor_planned() {
+fn unused_group_is_not_resolved_or_planned() {
     let (lowered, asked) = lowered("upstream app { server two.test:80; } server { return 204; }");
     assert!(asked.is_empty());
     assert!(lowered.map_err(|_| "errors").unwrap().plan.groups.is_empty());
@@ -192,7 +192,7 @@ fn of_tls(words: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn words_of_tls_towards_upstreams_are_refused_as_in_nginx_or_noted() {
+fn upstream_tls_directives_are_refused_as_in_nginx_or_noted() {
     let begins = |words: &str, text: &str| {
         let (errors, notes) = of_tls(words);
         assert!(errors.iter().chain(&notes).any(|found| found.starts_with(text)), "{words}: {errors:?} {notes:?}");

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_is_told_what_the_peer_has_looked_at() {
+    fn policy_knows_if_the_peer_saw_the_request() {
         let closed = || StreamFailure::Lost(ConnectionEnd::Closed);
         let cases = [
             (StreamFailure::GoneAway, false, Failure::GoneAway),

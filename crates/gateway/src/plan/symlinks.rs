@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_has_its_own_keys() {
+    fn each_symlink_rule_has_a_key() {
         let guards =
             [(LinkRule::Refused, 0), (LinkRule::Refused, 4), (LinkRule::SameOwner, 0), (LinkRule::SameOwner, 4)];
         let guards = guards.map(|(rule, trusted)| PathGuard { rule, trusted });

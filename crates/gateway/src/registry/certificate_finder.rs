@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_was_used_last_and_forgets_what_is_not_used() {
+    fn keeps_recently_used_certificates_only() {
         let (scene, finder) = (Scene::new(), CertificateFinder::new(Some(WORDS)));
         for name in ["a", "b", "a", "c"] {
             finder.find(&scene.source(name), &None).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use upstream::shared::GroupLimits;
 
     #[test]
-    fn addresses_that_requests_name_never_run_out_and_leave_numbers_to_written_groups() {
+    fn request_addresses_leave_numbers_for_written_groups() {
         let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let limits = GroupLimits::keepalive(4, false, 1);
         let id = shared.pool.intern_group("guests", &limits).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     const TWO: &str = r#"{"keys":[{"kty":"oct","use":"sig","k":"AQAB"},{"kty":"oct","use":"sig","k":"AQAC"}]}"#;
 
     #[test]
-    fn a_changed_file_is_read_again_and_a_broken_one_changes_nothing() {
+    fn rereads_changed_key_files_and_ignores_broken_ones() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys.json");
         let sets = KeySets::default();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_configuration_are_used_until_the_file_can_be_read() {
+    fn configured_keys_apply_until_the_file_is_readable() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys.json");
         let sets = KeySets::default();

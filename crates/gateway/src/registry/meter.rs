@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_that_between_two_pages_and_not_shorter_than_a_second() {
+    fn interval_is_between_pages_and_at_least_a_second() {
         let meter = Meter::new(Millis(1000));
         let at = |ms, requests| MeterReading { at: Millis(ms), requests, ..MeterReading::default() };
         let ask = |mark| {

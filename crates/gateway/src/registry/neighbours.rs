@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn older_figures_never_replace_newer_ones_when_many_threads_publish() {
+    fn newer_figures_survive_concurrent_publishing() {
         let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let growing: &'static Growing = Box::leak(Box::default());
         shared.set_neighbours(Box::new(growing));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_name_what_was_added_removed_and_changed() {
+    fn changes_list_added_removed_and_changed_items() {
         let before = outline(
             "upstream app { server 127.0.0.1:1; } upstream old { server 127.0.0.1:9; }
              server { listen 127.0.0.1:80; server_name a; location / { proxy_pass http://app; } location /old { proxy_pass http://old; } }",

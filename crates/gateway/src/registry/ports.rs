@@ -26,15 +26,15 @@ impl Ports {
     }
 
     /// The state of all pairs.
-    pub(crate) fn stands(&self) -> Vec<Stand> {
-        self.ledger().stands(now())
+    pub(crate) fn usages(&self) -> Vec<Stand> {
+        self.ledger().usages(now())
     }
 
     /// The state of the pair whose ports a connection would have used; without a source, the peer's pair with the
     /// fewest free ports.
     pub(crate) fn stand(&self, source: Option<IpAddr>, peer: SocketAddr) -> Option<Stand> {
         match source {
-            Some(source) => Some(self.ledger().stand(Pair { source, peer }, now())),
+            Some(source) => Some(self.ledger().usage(Pair { source, peer }, now())),
             None => self.ledger().tightest(peer, now()),
         }
     }
@@ -45,7 +45,7 @@ impl Ports {
         let mut ledger = self.ledger();
         let fitting = sources.iter().filter(|source| source.is_ipv4() == peer.is_ipv4());
         let mut counted: Vec<(u32, IpAddr)> =
-            fitting.map(|&source| (ledger.stand(Pair { source, peer }, now).free, source)).collect();
+            fitting.map(|&source| (ledger.usage(Pair { source, peer }, now).free, source)).collect();
         counted.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
         counted.into_iter().map(|(_, source)| source).collect()
     }

@@ -466,7 +466,7 @@ impl Registry {
 
     /// The state of local ports, for each source address and peer with recently opened connections.
     pub fn ports(&self) -> Vec<Stand> {
-        self.ports.stands()
+        self.ports.usages()
     }
 
     /// The sums over all workers. They are read one after the other, so under load they need not match exactly.

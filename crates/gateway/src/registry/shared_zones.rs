@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_all_processes_count_and_those_of_a_dead_one_do_not() {
+    fn counts_connections_of_living_processes_only() {
         let zones = zone(ZoneKind::Connections, 64 * 1024, 3);
         let admitted = |at: usize, key: &[u8]| zones[at].admit(key, 4) == Admission::Admitted;
         assert!(admitted(0, b"a") && admitted(0, b"a") && admitted(1, b"a") && admitted(2, b"a"));

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_keep_their_counters_and_beyond_the_limit_they_share_some() {
+    fn locations_keep_counters_and_share_beyond_the_limit() {
         let list = StatusList::new(1);
         let kept: Vec<_> = (0..ROUTES_MAX).map(|number| list.route("a", &number.to_string())).collect();
         kept[0].count(0, 200, Some(5));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_gives_way() {
+    fn evicts_the_least_recently_used_file() {
         let mut files = OpenFiles::default();
         for (path, now) in [(b"/a", 0), (b"/b", 1)] {
             files.keep(1, &PLAN, path, &opened(), Millis(now));

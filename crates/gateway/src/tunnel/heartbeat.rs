@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_are_due_when_nothing_has_moved_for_so_long() {
+    fn pings_after_the_silent_interval() {
         let mut beat = beat();
         assert_eq!(beat.due(Millis(0), INTERVAL), Millis(10_000));
         assert_eq!(beat.due(Millis(4_000), INTERVAL), Millis(14_000));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_to_have_frames_is_pinged() {
+    fn pings_only_known_websockets() {
         assert!(has_known_frames(b"WebSocket", &[]));
         assert!(has_known_frames(b"websocket", &[b"permessage-deflate; client_max_window_bits", b""]));
         assert!(!has_known_frames(b"websocket", &[b"permessage-deflate, x-mux"]));

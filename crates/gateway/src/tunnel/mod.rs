@@ -300,7 +300,7 @@ impl Tunnel {
     }
 
     /// Passes on the ends that have no bytes before them any more. Returns whether the tunnel is over, and which
-    /// directions have ended now. The close of a tunnel that is over sends the FIN: another call for it would be in vain.
+    /// directions have ended now. Closing a finished tunnel sends the FIN, so no further call is needed.
     fn pass_ends(&mut self) -> io::Result<(bool, [bool; 2])> {
         let targets = [End::Socket(&self.upstream), self.downstream.borrowed()];
         let is_due =

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_closes_gets_no_close_frame_put_behind_its_own() {
+    fn no_close_frame_follows_the_senders_own() {
         let own = close();
         assert_eq!(received(&[&own[..1], &own[1..]], 1), (own.clone(), false));
     }

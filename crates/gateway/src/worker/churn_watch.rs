@@ -89,7 +89,7 @@ mod tests {
     use upstream::shared::{GroupLimits, Open, PeerAddress, PoolKey};
 
     #[test]
-    fn f4_a_pool_that_is_too_small_is_named_once_a_minute_with_its_numbers() {
+    fn too_small_pool_is_logged_once_a_minute_with_numbers() {
         let shared = Registry::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
         let group = shared.pool.intern_group("backend", &GroupLimits::keepalive(2, false, 1)).unwrap();
         let peer = PeerAddress::Ip(([127, 0, 0, 1], 80).into());

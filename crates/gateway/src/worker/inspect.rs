@@ -119,8 +119,7 @@ impl Worker {
         found.collect()
     }
 
-    /// A task's row without the client's address, and where to get that, or the address itself; `None` if the task has
-    /// no client.
+    /// Returns a task's row, and its client address or where to find it; `None` without a client.
     fn row<'b>(
         &self,
         index: usize,

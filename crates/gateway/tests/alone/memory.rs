@@ -46,7 +46,7 @@ fn slow_reader(site: &Site) -> Talk {
 }
 
 #[test]
-fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
+fn l11_sheds_in_order_and_never_exceeds_the_budget() {
     let go = Signal::new();
     let site = with_budget("8m", peer_with_large_responses(&go), "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;");
     let shared = site.gateway.shared();
@@ -67,7 +67,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
     site.gateway.logged("nothing is accepted");
     let mut outside = site.client();
     outside.send(ALIVE);
-    assert!(!outside.hears_within(Duration::from_millis(300)), "it was accepted");
+    assert!(!outside.receives_within(Duration::from_millis(300)), "it was accepted");
     let used = shared.memory();
     assert!(used.held > 6 * MB && used.claimed_most <= 8 * MB, "{used:?}");
     // Clients that read get everything, and the pressure ends. All read at the same time: the kernel sends a dropped
@@ -80,7 +80,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
             });
         }
         until("the pressure goes", || (shared.memory().held < 4 * MB).then_some(()));
-        assert!(outside.hears_within(DEADLINE), "it is still not accepted");
+        assert!(outside.receives_within(DEADLINE), "it is still not accepted");
     });
     // Accepting resumes before requests are served again, so the waiting connection may come between the two.
     assert!(matches!(outside.response().status(), 200 | 503));
@@ -110,7 +110,7 @@ fn l11_refuses_requests_when_no_connection_can_give_way() {
     let mut newcomer = site.client();
     newcomer.send(ALIVE);
     let response = newcomer.response();
-    assert_eq!((response.status(), response.says_close()), (503, true));
+    assert_eq!((response.status(), response.announces_close()), (503, true));
     let line = site.gateway.logged("new requests are answered 503");
     assert!(line.contains(" [alert] ") && line.contains("memory_budget of 8388608 bytes"), "{line}");
     let used = shared.memory();
@@ -121,7 +121,7 @@ fn l11_refuses_requests_when_no_connection_can_give_way() {
 }
 
 #[test]
-fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
+fn l11_memory_returns_to_the_kept_buffers() {
     let go = Signal::new();
     let site = with_budget("off", peer_with_large_responses(&go), "");
     let shared = site.gateway.shared();
@@ -140,7 +140,7 @@ fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
 }
 
 #[test]
-fn l11_what_a_burst_leaves_is_given_back() {
+fn l11_memory_of_a_burst_is_given_back() {
     let go = Signal::new();
     let peer = Peer::script({
         let go = go.clone();
@@ -208,7 +208,7 @@ fn l11_half_heads_do_not_fill_the_memory() {
         .collect();
     site.gateway.logged("memory_budget of 1048576 bytes");
     let mut heard =
-        clients.iter_mut().filter_map(|client| client.hears_within(Duration::from_millis(20)).then_some(client));
+        clients.iter_mut().filter_map(|client| client.receives_within(Duration::from_millis(20)).then_some(client));
     assert_eq!(heard.next().unwrap().end(), End::Fin, "the oldest give way without an answer");
     let used = site.gateway.shared().memory();
     assert!(used.claimed_most <= MB, "{used:?}");
@@ -345,7 +345,7 @@ fn l11_a_policy_of_nothing_only_counts() {
 }
 
 #[test]
-fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
+fn l11_closed_stream_windows_stay_within_the_budget() {
     let peer = Peer::saying(large());
     let conf = text(1, "", "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;")
         .replace("worker_processes 1;", "worker_processes 1; memory_budget 8m;")

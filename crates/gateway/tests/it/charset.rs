@@ -6,7 +6,7 @@ use crate::scene::Gateway;
 const MAP: &str = "charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }";
 
 #[test]
-fn b3_what_is_not_utf8_becomes_question_marks() {
+fn b3_invalid_utf8_becomes_question_marks() {
     let server = "location / { charset koi8-r; source_charset utf-8; charset_types *; root html; }";
     let gateway = Gateway::start(server, MAP);
     gateway.write("html/a", b"a\xffb \xd0\xb0 \xe2\x94");

@@ -8,7 +8,7 @@ const ORIGIN: &str = "location / { root html; index index.html index.htm; } \
     error_page 500 502 503 504 /50x.html; location = /50x.html { root html; }";
 
 #[test]
-fn a_dead_upstream_shows_the_page_under_its_own_status() {
+fn error_page_of_a_dead_upstream_keeps_the_status() {
     let nobody = Refusing::new();
     let server = format!("{ORIGIN} location /app/ {{ proxy_pass http://{{upstream:0}}; }}");
     let gateway = Gateway::start_before(&server, "", &[nobody.address()]);
@@ -61,7 +61,7 @@ fn a_named_location_keeps_uri_and_method() {
 }
 
 #[test]
-fn an_error_page_that_is_proxied_is_fetched_by_get_at_its_own_uri() {
+fn proxied_error_page_is_fetched_by_get_at_its_uri() {
     let peer = Peer::saying("HTTP/1.1 200 Fine\r\nContent-Length: 4\r\n\r\npeer");
     let server = "root html; error_page 403 /p%20q?a=b; location = /deny { return 403; } \
         location /p { proxy_pass http://{upstream:0}; }";
@@ -97,7 +97,7 @@ fn internal_locations_are_closed_to_clients() {
 }
 
 #[test]
-fn pages_of_pages_only_where_they_are_asked_for_and_never_for_ever() {
+fn recursive_error_pages_are_optional_and_bounded() {
     let server = "location /once { error_page 404 /once2; return 404; } \
         location = /once2 { error_page 403 /end; return 403; } location = /end { return 200 end; } \
         location /more { recursive_error_pages on; error_page 404 /more2; return 404; } \
@@ -122,7 +122,7 @@ fn refused_requests_have_pages_too() {
 }
 
 #[test]
-fn an_intercepted_error_keeps_a_connection_whose_response_came_whole() {
+fn intercepted_error_read_completely_keeps_the_connection() {
     let peer = Peer::saying("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone");
     let server = "root html; location /in { proxy_pass http://pooled; proxy_intercept_errors on; \
         error_page 404 /page; } location /page { }";
@@ -136,7 +136,7 @@ fn an_intercepted_error_keeps_a_connection_whose_response_came_whole() {
 }
 
 #[test]
-fn an_intercepted_error_that_is_still_coming_costs_its_connection() {
+fn intercepted_error_in_progress_closes_the_connection() {
     let peer = Peer::saying("HTTP/1.1 500 Oops\r\nContent-Length: 9\r\n\r\nhalf");
     let server = "location /in { proxy_pass http://pooled; proxy_intercept_errors on; error_page 500 =502 @page; } \
         location @page { return 200 '$upstream_status|$upstream_close_reason'; }";

@@ -32,7 +32,7 @@ fn ask(sides: &Sides, side: Side, listener: usize, request: &str) -> Response {
 }
 
 /// What must be equal: status, fields of the application, body.
-fn told(response: &Response) -> (u16, Vec<Option<String>>, Vec<u8>) {
+fn parts_of(response: &Response) -> (u16, Vec<Option<String>>, Vec<u8>) {
     let fields = ["Content-Type", "Content-Length", "ETag", "Last-Modified", "X-Own", "Location"];
     let fields = fields.iter().map(|name| response.value(name).map(str::to_owned)).collect();
     (response.status(), fields, response.body.clone())
@@ -61,7 +61,7 @@ fn the_origin_answers_nginx_and_the_gateway() {
         ] {
             let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-One: 1\r\n\r\n");
             for listener in [0, 1] {
-                let [theirs, ours] = BOTH.map(|side| told(&ask(&sides, side, listener, &request)));
+                let [theirs, ours] = BOTH.map(|side| parts_of(&ask(&sides, side, listener, &request)));
                 assert_eq!(theirs, ours, "{generation:?} {target} {listener}");
                 assert!(theirs.0 != 502, "{target}: {}", sides.logs());
             }

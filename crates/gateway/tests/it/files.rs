@@ -44,7 +44,7 @@ fn an_index_is_found_by_an_internal_redirect() {
 }
 
 #[test]
-fn without_an_index_a_directory_is_forbidden_and_without_its_slash_redirected() {
+fn directory_without_index_is_forbidden_and_gets_a_slash() {
     let gateway = Gateway::start(ORIGIN, "");
     gateway.write("html/a b/x", "");
     let response = gateway.get("/a%20b?q=1");
@@ -58,7 +58,7 @@ fn without_an_index_a_directory_is_forbidden_and_without_its_slash_redirected() 
 }
 
 #[test]
-fn what_is_not_there_is_404_with_a_line_in_the_log() {
+fn missing_file_is_404_and_logged() {
     let server = "location / { root html; } location /quiet/ { root html; log_not_found off; }";
     let gateway = Gateway::start(server, "");
     gateway.write("html/file", "");
@@ -92,7 +92,7 @@ fn a_path_never_leaves_the_root() {
 }
 
 #[test]
-fn nor_by_way_of_an_alias_a_host_or_an_index() {
+fn traversal_by_alias_host_or_index_is_refused() {
     let server = "location /t/ { root html; try_files /../v/a =403; } location /i { alias html/i/; } \
         location /v/ { root html/$http_x; } location /n/ { root html; index $arg_n; }";
     let gateway = Gateway::start(server, "");
@@ -122,7 +122,7 @@ fn only_get_and_head_are_allowed() {
 }
 
 #[test]
-fn an_alias_replaces_what_the_location_matched() {
+fn alias_replaces_the_matched_prefix() {
     let server = "location /i/ { alias data/images/; location /i/deep/ { } } \
         location ~ ^/r/(.*)$ { alias data/$1; } location = /one { alias data/images/a.gif; }";
     let gateway = Gateway::start(server, "");
@@ -136,7 +136,7 @@ fn an_alias_replaces_what_the_location_matched() {
 }
 
 #[test]
-fn symbolic_links_are_followed_and_what_cannot_be_read_is_forbidden() {
+fn follows_symlinks_and_forbids_unreadable_files() {
     let gateway = Gateway::start("root html; location = /name { return 200 $document_root:$request_filename; }", "");
     gateway.write("elsewhere", "E");
     let html = gateway.directory.join("html");
@@ -217,7 +217,7 @@ fn a_slow_client_delays_no_other() {
     gateway.write("html/small", "S");
     let mut slow = gateway.connect();
     slow.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\nGET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(slow.hears_within(DEADLINE), "it begins");
+    assert!(slow.receives_within(DEADLINE), "it begins");
     assert_eq!(gateway.get("/small").text(), "S");
     assert!(slow.response().body == content, "the first response");
     assert_eq!(slow.response().text(), "S", "the one that was pipelined behind it");

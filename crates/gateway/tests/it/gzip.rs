@@ -26,7 +26,7 @@ fn without_buffering_each_part_goes_out_at_once() {
 }
 
 #[test]
-fn an_upstream_that_wants_no_buffering_has_each_part_sent_at_once() {
+fn unbuffered_upstream_response_is_flushed_per_part() {
     each_part_goes_out_at_once("", "X-Accel-Buffering: no\r\n");
     each_part_goes_out_at_once(
         "proxy_buffering off; proxy_ignore_headers X-Accel-Buffering;",
@@ -70,7 +70,7 @@ fn each_part_goes_out_at_once(location: &str, fields: &'static str) {
 }
 
 #[test]
-fn a_large_body_arrives_whole_and_the_log_says_how_small_it_became() {
+fn compresses_large_bodies_and_logs_the_ratio() {
     let body = b"the same line again and again\n".repeat(50_000);
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let peer = Peer::saying([head.as_bytes(), &body].concat());
@@ -101,7 +101,7 @@ fn a_response_that_breaks_off_is_seen_to_be_cut() {
 }
 
 #[test]
-fn a_body_whose_coding_is_broken_from_the_start_leaves_no_compressor_behind() {
+fn broken_coding_leaks_no_compressor() {
     let peer = Peer::saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n");
     let gateway = gateway("", &peer);
     let mut client = gateway.client();

@@ -74,7 +74,7 @@ fn hand_over(from: &Gateway, to: &Gateway) -> usize {
 }
 
 #[test]
-fn a_tunnel_continues_in_another_process_and_is_logged_there_once_with_all_its_bytes() {
+fn moved_tunnel_continues_and_is_logged_once() {
     let peer = switching(echo);
     let [old, new] = [(); 2].map(|()| gateway(LOG, "proxy_pass http://u;", &peer));
     let mut client = tunnelled(&old);
@@ -88,7 +88,7 @@ fn a_tunnel_continues_in_another_process_and_is_logged_there_once_with_all_its_b
     let held: Vec<_> = new.shared().hold_tunnels(tunnels).into_iter().flatten().collect();
     assert_eq!(held.len(), 1);
     // Both processes have the sockets, and neither reads.
-    assert!(!client.hears_within(Duration::from_millis(100)));
+    assert!(!client.receives_within(Duration::from_millis(100)));
     old.shared().release_tunnels(&ids);
     new.shared().thaw_tunnels(&held, false);
     client.expect("two");
@@ -113,7 +113,7 @@ fn a_tunnel_continues_in_another_process_and_is_logged_there_once_with_all_its_b
 }
 
 #[test]
-fn bytes_that_the_client_has_not_accepted_come_in_order_afterwards() {
+fn unaccepted_bytes_arrive_in_order_after_the_move() {
     const FLOOD: usize = 96 << 20;
     let stuck = Signal::new();
     let peer = switching({
@@ -212,7 +212,7 @@ fn a_hand_over_that_fails_at_any_step_changes_nothing() {
 }
 
 #[test]
-fn a_tunnel_with_a_log_that_the_other_process_does_not_have_stays() {
+fn tunnel_with_an_unknown_log_is_not_moved() {
     let peer = switching(echo);
     let old = gateway(LOG, "proxy_pass http://u;", &peer);
     let new = gateway("", "proxy_pass http://u;", &peer);
@@ -271,7 +271,7 @@ fn pings_go_on_between_frames() {
     client.expect(b"\x81\x04ab");
     assert_eq!(hand_over(&old, &new), 1);
     // Several intervals: a ping would be inside of the frame.
-    assert!(!client.hears_within(Duration::from_millis(1200)));
+    assert!(!client.receives_within(Duration::from_millis(1200)));
     whole.raise();
     client.expect("cd");
     client.expect(b"\x89\x08holdfast");

@@ -34,7 +34,7 @@ impl Memcached {
         memcached
     }
 
-    fn tell(&self, bytes: &[u8], end: &str) -> String {
+    fn command(&self, bytes: &[u8], end: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(bytes).unwrap();
         let (mut text, mut buffer) = (String::new(), [0; 4096]);
@@ -48,12 +48,12 @@ impl Memcached {
 
     fn set(&self, key: &str, flags: u32, value: &[u8]) {
         let line = format!("set {key} {flags} 0 {}\r\n", value.len());
-        self.tell(&[line.as_bytes(), value, b"\r\n"].concat(), "STORED\r\n");
+        self.command(&[line.as_bytes(), value, b"\r\n"].concat(), "STORED\r\n");
     }
 
     /// A number of `stats`.
     fn number(&self, name: &str) -> u64 {
-        let text = self.tell(b"stats\r\n", "END\r\n");
+        let text = self.command(b"stats\r\n", "END\r\n");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} "))).unwrap();
         line.trim().parse().unwrap()
     }
@@ -215,7 +215,7 @@ fn s41_an_answer_for_another_key_or_of_another_kind_is_502() {
 }
 
 #[test]
-fn s42_a_line_without_an_end_is_bounded_and_a_part_of_one_is_502() {
+fn s42_endless_line_is_bounded_and_a_partial_one_is_502() {
     let long: &'static [u8] = Box::leak(b"VALUE /k ".repeat(20_000).into_boxed_slice());
     for (answer, closes, message) in [
         (long, false, "upstream sent too big header"),
@@ -242,7 +242,7 @@ fn s43_a_value_that_breaks_off_is_seen_to_be_cut() {
 }
 
 #[test]
-fn s44_a_value_with_another_end_is_whole_and_its_connection_is_closed() {
+fn s44_value_with_a_wrong_end_is_served_and_closes() {
     for (answer, closes) in [
         (&b"VALUE /k 0 5\r\nhello, and more than it said\r\nEND\r\n"[..], false),
         (b"VALUE /k 0 5\r\nhello\r\nEND\r\nVALUE /k 0 5\r\nextra\r\nEND\r\n", false),
@@ -259,7 +259,7 @@ fn s44_a_value_with_another_end_is_whole_and_its_connection_is_closed() {
 }
 
 #[test]
-fn s45_a_peer_that_lacks_the_value_or_answers_badly_is_passed_over() {
+fn s45_peer_without_the_value_is_skipped() {
     for (bad, words) in [(&b"END\r\n"[..], "not_found"), (b"ERROR\r\n", "invalid_response"), (b"", "error")] {
         let (bad, good) = (answering(bad, bad.is_empty()), answering(b"VALUE /k 0 5\r\nhello\r\nEND\r\n", false));
         let http = "upstream cached { server {upstream:0} max_fails=0; server {upstream:1} backup; }";

@@ -141,7 +141,7 @@ fn get(client: &mut Talk, target: &str) -> testkit::Response {
 }
 
 #[test]
-fn a_front_controller_gets_what_it_needs() {
+fn front_controller_gets_its_parameters() {
     let site = site("fastcgi_keep_conn on;");
     let mut client = site.gateway.client();
     assert_eq!(get(&mut client, "/file.txt").text(), "a file");

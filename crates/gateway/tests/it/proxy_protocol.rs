@@ -34,7 +34,7 @@ fn version_2(tlvs: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn says(client: &mut Talk, said: &str) {
+fn assert_answers(client: &mut Talk, said: &str) {
     assert_eq!(client.response().text(), said);
 }
 
@@ -44,10 +44,10 @@ fn a_header_may_come_in_any_pieces() {
     for header in [LINE.as_bytes().to_vec(), version_2(&[])] {
         let mut client = gateway.client();
         client.send_bytewise([&header, GET.as_bytes()].concat());
-        says(&mut client, SAID);
+        assert_answers(&mut client, SAID);
         // The header belongs to the connection: the next request has none.
         client.send(GET);
-        says(&mut client, SAID);
+        assert_answers(&mut client, SAID);
     }
 }
 
@@ -58,11 +58,11 @@ fn tlvs_are_variables() {
     let tlvs = [tlv(1, b"h2"), tlv(2, b"www.example"), tlv(0x20, &ssl)].concat();
     let mut client = gateway.client();
     client.send([&version_2(&tlvs)[..], GET.as_bytes()].concat());
-    says(&mut client, "192.0.2.7 4660 198.51.100.1 443 [h2] [www.example] [client.example] [0]");
+    assert_answers(&mut client, "192.0.2.7 4660 198.51.100.1 443 [h2] [www.example] [client.example] [0]");
 }
 
 #[test]
-fn what_is_no_header_is_closed_without_an_answer() {
+fn invalid_proxy_header_closes_without_answer() {
     let gateway = gateway();
     let long = version_2(&tlv(4, &vec![0; 5000]));
     for garbage in [GET.as_bytes(), b"PROXY TCP4 nowhere\r\n", b"\x16\x03\x01\x02\0", &long[..], &[b'P'; 5000][..]] {
@@ -77,11 +77,11 @@ fn what_is_no_header_is_closed_without_an_answer() {
     gateway.logged("header is too large");
     let mut client = gateway.client();
     client.send(format!("{LINE}{GET}"));
-    says(&mut client, SAID);
+    assert_answers(&mut client, SAID);
 }
 
 #[test]
-fn who_is_silent_is_closed_in_time() {
+fn silent_client_is_closed_at_the_timeout() {
     let gateway = Gateway::start(TEXT, &[]);
     for begun in ["", "PROXY TCP4 192.0.2.7 "] {
         let mut client = gateway.client();
@@ -113,7 +113,7 @@ fn a_connection_that_was_there_before_a_reload_owes_no_header() {
     let mut gateway = Gateway::start(&plain, &[]);
     let mut client = gateway.client();
     client.send(GET);
-    says(&mut client, "    [] [] [] []");
+    assert_answers(&mut client, "    [] [] [] []");
     gateway.reload(&patient());
     until("the new configuration holds", || {
         let mut another = gateway.client();
@@ -121,7 +121,7 @@ fn a_connection_that_was_there_before_a_reload_owes_no_header() {
         (another.response().status() == 200).then_some(())
     });
     client.send(GET);
-    says(&mut client, "    [] [] [] []");
+    assert_answers(&mut client, "    [] [] [] []");
 }
 
 /// A process that ends with the test.

@@ -1,4 +1,4 @@
-//! `request_trace_secret`: the phases of one request, for those who have the secret.
+//! `request_trace_secret`: the phases of one request, for clients with the secret.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use testkit::{Gateway, Http2Talk, Peer, Refusing, Talk};
@@ -29,7 +29,7 @@ fn names(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_request_with_the_secret_gets_its_phases_and_the_upstream_does_not_see_it() {
+fn request_with_the_secret_gets_its_phases() {
     let peer = Peer::saying(OK);
     let gateway = gateway("location /shop { proxy_pass http://{upstream:0}; }", &[&peer]);
     let response = gateway.client().get("/shop/a", &field(SECRET));
@@ -51,7 +51,7 @@ fn a_request_with_the_secret_gets_its_phases_and_the_upstream_does_not_see_it() 
 }
 
 #[test]
-fn without_the_right_secret_nothing_is_shown_and_the_field_is_removed() {
+fn wrong_secret_shows_nothing_and_removes_the_field() {
     let peer = Peer::saying(OK);
     let gateway = gateway(
         "location / { proxy_pass http://{upstream:0}; } location /own { request_trace_secret off; proxy_pass http://{upstream:0}; }",

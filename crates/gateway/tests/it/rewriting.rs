@@ -25,7 +25,7 @@ fn rewrite_log_tells_each_step() {
 }
 
 #[test]
-fn without_rewrite_log_nothing_is_told() {
+fn logs_nothing_without_rewrite_log() {
     let gateway = Gateway::start("location /a { rewrite ^/a /b last; } location /b { return 204; }", "");
     assert_eq!(gateway.get("/a").status(), 204);
     assert!(!gateway.errors().contains("rewritten"), "{}", gateway.errors());

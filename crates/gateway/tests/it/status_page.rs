@@ -193,7 +193,7 @@ fn equal_servers_are_shown_apart_and_their_connections_once() {
 }
 
 #[test]
-fn a_reload_keeps_the_counters_of_groups_that_stay_and_forgets_those_that_go() {
+fn reload_keeps_counters_of_remaining_groups_only() {
     let peer = Peer::saying(HELLO);
     let text = |name: &str| {
         format!(
@@ -243,7 +243,7 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
 }
 
 #[test]
-fn a_browser_gets_a_page_of_its_own() {
+fn browser_gets_an_html_page() {
     let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
     let gateway = gateway(&peer, &refusing);
     let mut client = gateway.client();
@@ -262,7 +262,7 @@ fn a_browser_gets_a_page_of_its_own() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_refused() {
+fn refuses_invalid_status_requests() {
     let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
     let gateway = gateway(&peer, &refusing);
     let mut client = gateway.client();
@@ -301,7 +301,7 @@ fn other_hosts_see_the_status_only_where_the_location_says_so() {
 }
 
 #[test]
-fn a_reload_is_shown_with_what_it_has_changed() {
+fn reload_is_shown_with_its_changes() {
     let peer = Peer::saying(HELLO);
     let text = |servers: &str| {
         format!(
@@ -325,7 +325,7 @@ fn a_reload_is_shown_with_what_it_has_changed() {
 }
 
 #[test]
-fn a_real_browser_shows_the_page_and_follows_it_and_everyone_can_read_it() {
+fn real_browser_renders_and_updates_the_page_accessibly() {
     let Some(axe) = testkit::peer_or_skip(&["python-axe"]) else { return };
     let find =
         "import axe_core_python as a, os; print(open(os.path.join(os.path.dirname(a.__file__), 'axe.min.js')).read())";

@@ -20,7 +20,7 @@ fn more_fields_than_max_headers_are_refused() {
 }
 
 #[test]
-fn a_connection_without_an_answer_is_reset_where_that_is_asked_for() {
+fn unanswered_connection_is_reset_where_configured() {
     let gateway = Gateway::start(
         "events {} http { access_log off; server { listen {listen};
             location /reset { reset_timedout_connection on; return 444; }
@@ -36,7 +36,7 @@ fn a_connection_without_an_answer_is_reset_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_location_without_nodelay_serves_as_well_and_so_does_the_next() {
+fn location_without_nodelay_serves_equally() {
     let gateway = Gateway::start(
         "events {} http { access_log off; server { listen {listen};
             location /delayed { tcp_nodelay off; return 200 delayed; }
@@ -80,7 +80,7 @@ fn refused(words: &str) -> (Gateway, Talk) {
 }
 
 #[test]
-fn what_a_refused_client_still_sends_is_read_for_a_while() {
+fn reads_a_refused_clients_rest_for_a_while() {
     // Time without input, and total time; or no lingering. An hour is longer than any test.
     for words in [
         "lingering_timeout 200ms; lingering_time 1h;",
@@ -98,7 +98,7 @@ fn what_a_refused_client_still_sends_is_read_for_a_while() {
 }
 
 #[test]
-fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
+fn idle_connection_survives_quit_for_its_promised_time() {
     // Five seconds by default: longer than this test.
     for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", true), ("keepalive_min_timeout 0;", false)] {
         let (gateway, mut client) = idle_client(words);
@@ -106,7 +106,7 @@ fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
         if kept {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
             let response = client.response();
-            assert!(response.status() == 204 && response.says_close(), "{words}: {}", response.text());
+            assert!(response.status() == 204 && response.announces_close(), "{words}: {}", response.text());
         }
         assert_eq!(client.end(), End::Fin, "{words}");
     }

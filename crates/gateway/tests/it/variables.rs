@@ -4,7 +4,7 @@
 use testkit::{Gateway, Peer, Refusing};
 
 #[test]
-fn a_request_id_is_the_same_within_a_request_and_another_in_the_next() {
+fn request_id_is_stable_within_a_request_only() {
     let gateway = Gateway::start(
         "events {}\nhttp { access_log off; server { listen {listen}; return 200 \"$request_id $request_id\"; } }\n",
         &[],

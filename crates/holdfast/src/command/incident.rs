@@ -17,13 +17,13 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A moment: five minutes before and after it are looked at
+    /// Time of the incident; the report covers 5 minutes before and after
     #[arg(long, value_name = "TIME", conflicts_with_all = ["since", "until"])]
     at: Option<String>,
-    /// The beginning of the time to look at; without it ten minutes before the end
+    /// Start; default: 10 minutes before the end
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Its end; without it now
+    /// End; default: now
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Folder of the recording
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_what_was_asked_for() {
+    fn window_covers_the_requested_time() {
         let minutes = |question: Question| {
             (((question.from_ms / 60_000) % 1440) as i64 - 120, ((question.until_ms / 60_000) % 1440) as i64 - 120)
         };

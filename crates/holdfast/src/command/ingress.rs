@@ -106,8 +106,8 @@ pub(super) struct Args {
     /// Write these addresses to the status of Gateways; without it, those of Ingresses
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = "Status")]
     gateway_addresses: Vec<String>,
-    /// Give each Gateway one of these addresses, where its listeners are opened; --listen-address then says where those of
-    /// Ingresses are, because a port that is open at all addresses cannot be opened at one of them
+    /// Give each Gateway one of these addresses and listen there. Ingresses are then served at --listen-address, because a
+    /// port that is open at all addresses cannot be opened at one of them
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -162,17 +162,17 @@ pub(super) struct Args {
     /// Accept the authority's terms of service
     #[arg(long, default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, help_heading = "Certificates by ACME")]
     acme_accept_terms: bool,
-    /// Certificates that the authority's own one must come from, in PEM; without it, those of the system
+    /// PEM file with CAs to trust for the ACME server; default: the system's
     #[arg(long, value_name = "FILE", requires = "acme_directory", help_heading = "Certificates by ACME")]
     acme_trusted_certificate: Option<PathBuf>,
-    /// The Secret with the account, in the namespace of the Pod; that with the challenges is NAME-challenges
+    /// Secret for the ACME account, in the namespace of the Pod; challenges are in NAME-challenges
     #[arg(long, value_name = "NAME", default_value = "holdfast-acme", value_parser = secret, help_heading = "Certificates by ACME")]
     acme_secret: String,
 
-    /// From SIGTERM to the drain: it serves, and /readyz fails
+    /// Time from SIGTERM to the drain; /readyz already fails
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = crate::typed::duration, help_heading = "End")]
     shutdown_grace_period: Duration,
-    /// From the drain to the end: open requests and tunnels may finish
+    /// Time from the drain to the end; open requests and tunnels may finish
     #[arg(long, value_name = "TIME", default_value = "240s", value_parser = crate::typed::duration, help_heading = "End")]
     worker_shutdown_timeout: Duration,
 

@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// (rooms, counters, executions) answer 501
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_processes)]
     processes: usize,
-    /// One of several processes: to listen here, beside others, until the standard input ends
+    /// Internal: one process of several; ends with standard input
     #[arg(long, value_name = "ADDRESS", hide = true, value_parser = parse_address)]
     part: Vec<PeerAddress>,
     /// Length of the accept queue (`listen` backlog)
@@ -139,13 +139,13 @@ fn serve(args: &Args) -> Result<(), String> {
     }
     let running = origin.start().map_err(|error| format!("the origin cannot start: {error}"))?;
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
-    say_where(addresses, args.json && args.part.is_empty())?;
+    print_addresses(addresses, args.json && args.part.is_empty())?;
     wait_for_the_end(&signals, !args.part.is_empty())
     // Dropping `running` stops the workers and waits for them.
 }
 
 /// Prints the addresses that the origin listens on.
-fn say_where(listening: Vec<String>, as_json: bool) -> Result<(), String> {
+fn print_addresses(listening: Vec<String>, as_json: bool) -> Result<(), String> {
     if !as_json {
         for address in listening {
             report::print(format!("{LISTENING}{address}\n").as_bytes());

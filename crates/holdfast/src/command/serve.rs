@@ -39,7 +39,7 @@ pub(super) struct Args {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> u8 {
     if args.conf_path.is_none() && args.to.is_none() {
-        report::say(&what_is_missing(Path::exists));
+        report::say(&hint_without_configuration(Path::exists));
         return exit::USAGE;
     }
     let mut instance = Instance::find(&Wanted {
@@ -86,7 +86,7 @@ fn here() -> Here {
 }
 
 /// A command of two words must not start a daemon on port 80, so a configuration is required.
-fn what_is_missing(exists: impl Fn(&Path) -> bool) -> String {
+fn hint_without_configuration(exists: impl Fn(&Path) -> bool) -> String {
     let found = CONF_PATHS.iter().find(|path| exists(Path::new(path)));
     let mut text = "holdfast: serve needs a configuration, or an address to pass requests on to:\n".to_owned();
     let file = found.copied().unwrap_or("FILE");
@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn without_a_configuration_it_prints_usage() {
-        let said = what_is_missing(|path| path == Path::new("/etc/nginx/nginx.conf"));
+        let said = hint_without_configuration(|path| path == Path::new("/etc/nginx/nginx.conf"));
         assert!(said.contains("holdfast serve -c /etc/nginx/nginx.conf"), "{said}");
         assert!(said.lines().all(|line| line.chars().count() <= 120) && !said.ends_with('\n'), "{said}");
-        assert!(what_is_missing(|_| false).contains("holdfast serve -c FILE"));
+        assert!(hint_without_configuration(|_| false).contains("holdfast serve -c FILE"));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) enum Request {
         /// Lines at most, of the last hundred
         #[arg(short = 'n', long, value_name = "N", default_value_t = ERRORS_DEFAULT, value_parser = crate::typed::size)]
         limit: usize,
-        /// Go on with new lines until it is interrupted
+        /// Follow new lines until Ctrl-C
         #[arg(short, long)]
         #[serde(skip)]
         follow: bool,
@@ -243,7 +243,7 @@ pub(crate) struct Listing {
     #[arg(long, value_name = "LOCATION")]
     #[serde(default)]
     pub(crate) route: Option<String>,
-    /// The largest first, by this
+    /// Sort by this column, largest first
     #[arg(long, value_enum, default_value_t)]
     #[serde(default)]
     pub(crate) sort: SortWord,

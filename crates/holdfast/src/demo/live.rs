@@ -24,7 +24,7 @@ pub(super) fn perform(
             let shown = show(terminal, &screen, stop, &over, begun);
             if shown.is_err() {
                 // The terminal is gone, so no one can see the view.
-                stop.say();
+                stop.request_end();
             }
             shown
         });
@@ -60,7 +60,7 @@ fn show(
         terminal.draw(|frame| locked().draw(frame, begun.elapsed()))?;
         if let Some((key, modifiers)) = terminal.key()? {
             match locked().press(key, modifiers) {
-                Asks::Stop => stop.say(),
+                Asks::Stop => stop.request_end(),
                 Asks::Nothing => {}
             }
         }

@@ -35,7 +35,7 @@ fn has(screen: &Screen, expected: &[&str]) {
 }
 
 #[test]
-fn a_run_under_way_shows_its_arms_and_what_the_connections_do() {
+fn live_view_shows_arms_and_connections() {
     let mut screen = screen();
     has(&screen, &["round 0 of 6, sample 0 of 0; 7 s so far", "looking for programs"]);
     screen.take(&Event::Network(NetworkKind::Namespace, "long words", None));
@@ -81,7 +81,7 @@ fn a_run_under_way_shows_its_arms_and_what_the_connections_do() {
 }
 
 #[test]
-fn the_next_load_begins_with_looks_of_its_own() {
+fn next_load_starts_with_fresh_samples() {
     let mut screen = screen();
     screen.take(&Event::Sample(0, 30, "direct"));
     screen.take(&Event::Loading);

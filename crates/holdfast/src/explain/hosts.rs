@@ -16,7 +16,7 @@ const STAND_INS_MAX: usize = 254;
 #[derive(Debug, Default)]
 pub(crate) struct HostsFile {
     known: Vec<(String, IpAddr)>,
-    stood_in: RefCell<Vec<String>>,
+    substitutes: RefCell<Vec<String>>,
 }
 
 impl HostsFile {
@@ -32,7 +32,7 @@ impl HostsFile {
             let Some(address) = words.next().and_then(|word| word.parse().ok()) else { continue };
             known.extend(words.map(|name| (name.to_ascii_lowercase(), address)));
         }
-        Self { known, stood_in: RefCell::default() }
+        Self { known, substitutes: RefCell::default() }
     }
 
     /// The addresses of a name.
@@ -46,23 +46,23 @@ impl HostsFile {
         found.sort_unstable();
         found.dedup();
         if found.is_empty() {
-            let mut stood_in = self.stood_in.borrow_mut();
-            let index = stood_in.iter().position(|other| *other == name).unwrap_or_else(|| {
-                stood_in.push(name);
-                stood_in.len() - 1
+            let mut substitutes = self.substitutes.borrow_mut();
+            let index = substitutes.iter().position(|other| *other == name).unwrap_or_else(|| {
+                substitutes.push(name);
+                substitutes.len() - 1
             });
-            found.push(SocketAddr::new(stand_in(index), port));
+            found.push(SocketAddr::new(substitute(index), port));
         }
         found
     }
 
     /// The names that another address replaces.
-    pub(crate) fn stood_in(&self) -> Vec<(String, IpAddr)> {
-        self.stood_in.borrow().iter().cloned().zip((0..).map(stand_in)).collect()
+    pub(crate) fn substitutes(&self) -> Vec<(String, IpAddr)> {
+        self.substitutes.borrow().iter().cloned().zip((0..).map(substitute)).collect()
     }
 }
 
-fn stand_in(index: usize) -> IpAddr {
+fn substitute(index: usize) -> IpAddr {
     let number = index.min(STAND_INS_MAX - 1) as u32 + 1;
     Ipv4Addr::from_bits(STAND_INS.to_bits() + number).into()
 }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(of("192.0.2.200"), ["192.0.2.200:80"]);
         assert_eq!((of("one"), of("two"), of("one")), (of("one"), vec!["192.0.2.2:80".to_owned()], of("one")));
         assert_eq!(of("one"), ["192.0.2.1:80"]);
-        let names: Vec<_> = hosts.stood_in().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = hosts.substitutes().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["one", "two"]);
     }
 }

@@ -76,9 +76,10 @@ pub(crate) fn run(args: &Args) -> u8 {
     };
     match explain(shared, &plan.generation, &prepared.loaded, &question) {
         Ok(mut explanation) => {
-            let stood_in = lasting.hosts.iter().flat_map(HostsFile::stood_in);
+            let substitutes = lasting.hosts.iter().flat_map(HostsFile::substitutes);
             explanation.assumptions.extend(
-                stood_in.map(|(name, address)| format!("The name {name} is not looked up: {address} is used instead.")),
+                substitutes
+                    .map(|(name, address)| format!("The name {name} is not looked up: {address} is used instead.")),
             );
             print(args, &explanation)
         }

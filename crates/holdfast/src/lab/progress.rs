@@ -21,7 +21,7 @@ impl Progress {
         Self { on_terminal: io::stderr().is_terminal() && !quiet, quiet, sample: String::new() }
     }
 
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+    pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Network(kind, words, None) => self.line(&format!("network: {kind:?}: {words}")),
             Event::Network(kind, words, Some(why)) => self.line(&format!("network: {kind:?}, since {why}: {words}")),

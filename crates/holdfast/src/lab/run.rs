@@ -142,7 +142,7 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
     }
     let mut progress = Progress::new(args.quiet);
     let file = stem.with_added_extension("json");
-    let ran = prepared.perform(Some(&file), stop, &mut |event| progress.tell(&event));
+    let ran = prepared.perform(Some(&file), stop, &mut |event| progress.show(&event));
     progress.clear();
     if let Err(error) = &ran {
         report::say(&printable(&named(error)));

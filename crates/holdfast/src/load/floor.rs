@@ -58,14 +58,14 @@ fn measure(ask: &Ask) -> Result<Floor, String> {
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| stop_when_told(&signals, &stop, &over));
+        scope.spawn(|| stop_on_signal(&signals, &stop, &over));
         let floor = measure_floor(ask, &stop).map_err(|error| error.to_string());
         over.store(true, Ordering::Relaxed);
         floor
     })
 }
 
-fn stop_when_told(signals: &Signals, stop: &AtomicBool, over: &AtomicBool) {
+fn stop_on_signal(signals: &Signals, stop: &AtomicBool, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
         let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
         let _ = poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS));

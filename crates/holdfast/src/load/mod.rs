@@ -196,8 +196,8 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     if show.style != Style::Own {
         // The reports of other tools have no place for these reasons.
         health.void_with(&verdicts).iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
-        say_lateness(&health, &verdicts);
-        say_failures(&summary.record.whole());
+        print_lateness(&health, &verdicts);
+        print_failures(&summary.record.whole());
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
@@ -214,13 +214,13 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
 }
 
 /// Prints the reasons of failed requests, because these reports show only numbers.
-fn say_failures(whole: &Tally) {
+fn print_failures(whole: &Tally) {
     for cause in Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0) {
         report::say(&format!("holdfast load: {} failed: {}", grouped(whole.failed_by(*cause)), cause.text()));
     }
 }
 
-fn say_lateness(health: &Health, verdicts: &[Verdict]) {
+fn print_lateness(health: &Health, verdicts: &[Verdict]) {
     if let (Some(late), Some(meaning)) = (&health.late, health.of_lateness(verdicts)) {
         report::say(&format!("holdfast load: the generator was late: {late}; {meaning}"));
     }

@@ -5,7 +5,7 @@
 use super::flags::Signal;
 use crate::instance::Instance;
 use crate::report::{self, errno};
-use crate::serve::{Written, read_pid_file, tell_left_behind};
+use crate::serve::{Written, read_pid_file, signal_left_behind};
 use crate::{exit, verdict};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal as Number, kill};
@@ -48,7 +48,7 @@ fn send_to(pid: u32, signal: Signal) -> Result<(), String> {
 /// The master is gone, but its children may still work. No other process gets a signal.
 fn send_to_children_of(pid: u32, path: &Path, signal: Signal) -> Result<(), String> {
     let ends = matches!(signal, Signal::Stop | Signal::Quit);
-    if ends && tell_left_behind(pid, signal == Signal::Stop) {
+    if ends && signal_left_behind(pid, signal == Signal::Stop) {
         return Ok(());
     }
     // Signal 0 only tests whether the process exists.

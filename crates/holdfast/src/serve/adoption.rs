@@ -72,7 +72,7 @@ fn reach(master: u32) -> io::Result<Channel> {
 }
 
 /// Sends an order to the children of a dead master. Returns whether there were any.
-pub(crate) fn tell_left_behind(master: u32, end_now: bool) -> bool {
+pub(crate) fn signal_left_behind(master: u32, end_now: bool) -> bool {
     let adopted = adopt(master);
     for (child, _) in &adopted {
         let _ = child.send(if end_now { Kind::Stop } else { Kind::Drain }, "");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_file_again_that_changed_while_the_configuration_was_read() {
+    fn rereads_a_file_changed_during_loading() {
         let mut watch = CertificateWatch::default();
         assert!(look(&mut watch, [1; 3], 4).is_empty());
         assert_eq!(look(&mut watch, [1; 3], 6).len(), 3);

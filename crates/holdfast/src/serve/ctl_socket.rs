@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_file_is_removed() {
+    fn removes_only_its_own_file() {
         let folder = tempfile::tempdir().unwrap();
         let (mut old, mut new) = (CtlSocket::default(), CtlSocket::default());
         old.configure(Some(&plan(&folder))).unwrap();

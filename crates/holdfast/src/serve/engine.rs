@@ -168,7 +168,7 @@ impl Engine {
         self.queues.watch(std::iter::empty());
         // Authorities validate at the process that accepts.
         self.shared.acme().stop();
-        self.tell_all(|| Message::Drain);
+        self.send_all(|| Message::Drain);
         if !self.shutdown_timeout.is_zero() {
             self.deadline = Some(Instant::now() + self.shutdown_timeout);
         }
@@ -179,10 +179,10 @@ impl Engine {
         self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         self.deadline = None;
-        self.tell_all(|| Message::Stop);
+        self.send_all(|| Message::Stop);
     }
 
-    fn tell_all(&self, message: impl Fn() -> Message) {
+    fn send_all(&self, message: impl Fn() -> Message) {
         for worker in 0..self.shared.workers() {
             self.shared.send(worker, message());
         }

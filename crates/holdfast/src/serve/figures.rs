@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_no_older_figures_and_always_some_while_they_are_published() {
+    fn figures_are_always_readable_and_never_go_back() {
         const WRITTEN: u64 = 500;
         let mut file = FiguresFile::new().unwrap();
         let mut of_totals = file.share().unwrap();

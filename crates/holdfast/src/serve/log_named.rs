@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_root_makes_no_file_and_a_bad_name_costs_lines() {
+    fn missing_root_makes_no_file_and_bad_names_drop_lines() {
         let folder = tempfile::tempdir().unwrap();
         let mut logs = NamedLogs::new(cache(0, 1));
         let mut trouble = Trouble::default();

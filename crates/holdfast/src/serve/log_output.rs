@@ -94,7 +94,7 @@ impl Trouble {
     }
 
     /// Reports lost lines in the error log, unless it did so a moment ago.
-    pub(super) fn tell(&mut self, shared: &'static Registry) {
+    pub(super) fn report(&mut self, shared: &'static Registry) {
         if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
             return;
         }
@@ -111,7 +111,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn a_full_disk_costs_lines_and_is_told_once() {
+    fn full_disk_drops_lines_and_is_reported_once() {
         let mut output = LogOutput::new(File::options().append(true).open("/dev/full").expect("Linux has it"));
         let mut trouble = Trouble::default();
         output.write(b"one\ntwo\n", None, Path::new("/dev/full"), &mut trouble);

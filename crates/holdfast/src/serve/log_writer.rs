@@ -214,7 +214,7 @@ impl State {
             }
             access.write(&lines, now, all, places);
         }
-        places.trouble.tell(shared);
+        places.trouble.report(shared);
         let own = errors.iter().map(|(output, _)| (&*output.log, &output.targets[..]));
         for (log, targets) in std::iter::once((shared.error_log(), &targets[..])).chain(own) {
             log.flush(|lines, dropped| {

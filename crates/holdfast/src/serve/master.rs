@@ -178,7 +178,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     master.open_ctl();
     let outcome = master.begin_change(plan, &files).and_then(|()| master.supervise(&signals, ready));
     // Only after a master's crash do children continue without it.
-    master.everybody().for_each(|one| one.tell(Kind::Stop));
+    master.everybody().for_each(|one| one.order(Kind::Stop));
     master.sockets.close();
     outcome
 }
@@ -193,10 +193,10 @@ impl Master<'_> {
                 self.answer(ask);
             }
             self.look_at_ctl();
-            self.hear_other_program();
-            self.hear_seats();
-            self.hear_newcomers();
-            self.bury();
+            self.read_other_program();
+            self.read_seats();
+            self.read_newcomers();
+            self.reap();
             self.advance_change(ready.is_some())?;
             self.once_more();
             if self.has_child()
@@ -206,7 +206,7 @@ impl Master<'_> {
                 ready();
                 self.serves();
             }
-            self.bury_newcomer();
+            self.reap_newcomer();
             if self.has_child() {
                 self.look_after_predecessor();
             }
@@ -243,7 +243,7 @@ impl Master<'_> {
                 self.journal.log(Level::Notice, &format!("signal {name} received, exiting"));
                 self.ending = Ending::Now(Instant::now() + STOP_TIMEOUT);
                 self.announce_end(None);
-                self.everybody().for_each(|one| one.tell(Kind::Stop));
+                self.everybody().for_each(|one| one.order(Kind::Stop));
             }
             Ask::Quit if self.ending == Ending::Not => {
                 self.journal.log(Level::Notice, "signal 3 (SIGQUIT) received, shutting down");
@@ -252,7 +252,7 @@ impl Master<'_> {
                 // Other programs may bind the addresses while the last connections finish.
                 self.close_sockets();
                 self.move_tunnels_to_other_program();
-                self.everybody().for_each(|one| one.tell(Kind::Drain));
+                self.everybody().for_each(|one| one.order(Kind::Drain));
             }
             Ask::Reload if self.ending == Ending::Not && self.takeover.rests => {
                 self.service.reloading();
@@ -392,7 +392,7 @@ impl Master<'_> {
     }
 
     /// Checks which children have ended.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         let Self { journal, retiring, .. } = self;
         let mut left = Vec::new();
         retiring.retain_mut(|one| {
@@ -402,8 +402,8 @@ impl Master<'_> {
             }
             !ended
         });
-        self.bury_newcomers(&mut left);
-        self.bury_seats(&mut left);
+        self.reap_newcomers(&mut left);
+        self.reap_seats(&mut left);
         self.keep_figures(left);
     }
 

@@ -33,7 +33,7 @@ mod syslog;
 mod temp_directories;
 mod tunnels;
 
-pub(crate) use adoption::tell_left_behind;
+pub(crate) use adoption::signal_left_behind;
 pub(crate) use log_files::LogFiles;
 pub(crate) use pid_file::{Written, read as read_pid_file};
 pub(crate) use temp_directories::make_directories;

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_of_the_list_frees_a_value_that_another_thread_used_last() {
+    fn list_thread_frees_values_last_used_elsewhere() {
         let (tell, told) = channel();
         let value = Arc::new(Witness(tell));
         let mut retired = Retired::default();

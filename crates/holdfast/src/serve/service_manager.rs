@@ -72,7 +72,7 @@ impl Notifier {
 
     /// The instance serves.
     pub(super) fn ready(&mut self) {
-        self.tell("READY=1\nSTATUS=serving");
+        self.notify("READY=1\nSTATUS=serving");
     }
 
     /// A reload begins.
@@ -80,7 +80,7 @@ impl Notifier {
         self.reloading = true;
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"));
     }
 
     /// A reload has ended; nothing happens if none was announced.
@@ -92,7 +92,7 @@ impl Notifier {
             Ok(()) => "serving the new configuration".to_owned(),
             Err(message) => format!("the reload failed: {}", one_line(message)),
         };
-        self.tell(&format!("READY=1\nSTATUS={status}"));
+        self.notify(&format!("READY=1\nSTATUS={status}"));
         // The result stays visible until the next period.
         self.status_at = Some(Instant::now());
     }
@@ -105,17 +105,17 @@ impl Notifier {
             // Otherwise TimeoutStopSec= would kill what worker_shutdown_timeout allows.
             let _ = write!(message, "\nEXTEND_TIMEOUT_USEC={}", (drain + STOP_SLACK).as_micros());
         }
-        self.tell(&message);
+        self.notify(&message);
     }
 
     /// This process is the main one from now on.
     pub(super) fn take_over(&mut self) {
-        self.tell(&format!("MAINPID={}\nREADY=1\nSTATUS=serving", std::process::id()));
+        self.notify(&format!("MAINPID={}\nREADY=1\nSTATUS=serving", std::process::id()));
     }
 
     /// Another process is the main one from now on, and this one says nothing more.
     pub(super) fn hand_over(&mut self, successor: u32) {
-        self.tell(&format!("MAINPID={successor}"));
+        self.notify(&format!("MAINPID={successor}"));
         self.retired = true;
     }
 
@@ -132,7 +132,7 @@ impl Notifier {
     /// Sends a text of the status if it has changed.
     pub(super) fn status(&mut self, text: &str) {
         if self.status != text && !self.reloading {
-            self.tell(&format!("STATUS={text}"));
+            self.notify(&format!("STATUS={text}"));
             text.clone_into(&mut self.status);
         }
     }
@@ -143,12 +143,12 @@ impl Notifier {
             && now >= *due
         {
             *due = now + *half;
-            self.tell("WATCHDOG=1");
+            self.notify("WATCHDOG=1");
         }
         self.flush();
     }
 
-    fn tell(&mut self, message: &str) {
+    fn notify(&mut self, message: &str) {
         if self.to.is_none() || self.retired {
             return;
         }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watchdog_is_told_at_half_of_its_time() {
+    fn watchdog_is_notified_at_half_its_time() {
         let (mut manager, socket, _folder) = manager();
         let now = Instant::now();
         manager.watchdog = Some((Duration::from_secs(5), now));
@@ -269,7 +269,7 @@ mod tests {
         let (mut manager, socket, _folder) = manager();
         // The queue of a datagram socket holds net.unix.max_dgram_qlen messages.
         for number in 0..10_000 {
-            manager.tell(&format!("STATUS={number}"));
+            manager.notify(&format!("STATUS={number}"));
         }
         assert_eq!(manager.unsent.len(), UNSENT_MAX);
         let mut last = None;

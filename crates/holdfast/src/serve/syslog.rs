@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_read_costs_its_messages_and_little_time() {
+    fn stalled_syslog_server_drops_messages_without_delay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let _server = UnixDatagram::bind(&path).unwrap();

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tunnels_go_to_the_successor_and_the_others_follow_when_they_open() {
+    fn all_tunnels_move_including_those_opened_later() {
         let peer = echo();
         let [old, new] = [(); 2].map(|()| gateway(&peer));
         let mut clients: Vec<Talk> = (0..BATCH.tunnels * 2 + 3).map(|_| tunnelled(&old)).collect();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_process_drains_tunnels_once_they_can_no_longer_move() {
+    fn process_end_drains_tunnels_that_cannot_move() {
         let peer = echo();
         let old = gateway_with("drain_rate 1000; drain_timeout 50ms;", &peer);
         let mut client = tunnelled(&old);
@@ -374,7 +374,7 @@ mod tests {
             old.shared().send(worker, gateway::Message::Drain);
         }
         // Longer than the drain takes.
-        assert!(!client.hears_within(Duration::from_millis(300)));
+        assert!(!client.receives_within(Duration::from_millis(300)));
         goes_through(&mut client);
         drop(successor);
         assert_eq!(client.end(), testkit::End::Fin);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predecessor_that_keeps_its_tunnels_after_all_gets_nothing_doubled() {
+    fn predecessor_keeping_its_tunnels_duplicates_nothing() {
         let peer = echo();
         let [old, new] = [(); 2].map(|()| gateway(&peer));
         let mut client = tunnelled(&old);

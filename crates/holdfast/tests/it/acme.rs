@@ -55,7 +55,7 @@ fn issued(instance: &Instance) -> usize {
 }
 
 #[test]
-fn issues_by_http_01_keeps_it_and_serves_it_after_a_restart_without_the_authority() {
+fn http_01_certificate_survives_a_restart_offline() {
     let tls_port = free_port();
     let mut instance = Instance::new("", "");
     let mut pebble = Pebble::started(settings(&instance, tls_port));
@@ -87,7 +87,7 @@ fn issues_by_http_01_keeps_it_and_serves_it_after_a_restart_without_the_authorit
 }
 
 #[test]
-fn issues_by_tls_alpn_01_with_a_bound_account_once_the_authority_is_up() {
+fn issues_by_tls_alpn_01_with_a_bound_account() {
     let tls_port = free_port();
     let mut instance = Instance::new("", "");
     let mut pebble = Pebble::new(Settings { bound_accounts: true, ..settings(&instance, tls_port) });
@@ -113,7 +113,7 @@ fn issues_by_tls_alpn_01_with_a_bound_account_once_the_authority_is_up() {
 }
 
 #[test]
-fn renews_in_time_and_shows_the_old_one_while_the_authority_is_down() {
+fn renews_in_time_and_serves_the_old_one_meanwhile() {
     let tls_port = free_port();
     let mut instance = Instance::new("", "");
     let mut pebble = Pebble::started(Settings { validity_s: 8, ..settings(&instance, tls_port) });
@@ -155,7 +155,7 @@ fn renews_at_once_when_the_authority_asks_for_it() {
 }
 
 #[test]
-fn a_refusal_names_its_reason_and_leaves_other_certificates_alone() {
+fn refusal_names_its_reason_and_spares_other_certificates() {
     let tls_port = free_port();
     let mut instance = Instance::new("", "");
     let pebble = Pebble::started(settings(&instance, tls_port));

@@ -170,7 +170,7 @@ fn called_nginx_it_is_nginx() {
 }
 
 #[test]
-fn quick_mode_prints_what_it_would_load_and_that_passes() {
+fn quick_mode_prints_a_configuration_that_loads() {
     let output =
         holdfast().args(["serve", "--to", "3000", "--listen", "127.0.0.1:0", "--print-config"]).output().expect("runs");
     let text = printed(&output);
@@ -189,7 +189,7 @@ fn quick_mode_prints_what_it_would_load_and_that_passes() {
 }
 
 #[test]
-fn serve_without_a_configuration_starts_nothing_and_says_what_to_type() {
+fn serve_without_configuration_exits_with_a_hint() {
     let output = holdfast().arg("serve").output().expect("it starts");
     let said = errors(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");

@@ -90,7 +90,7 @@ fn started_in(folder: &Path) -> Vec<u32> {
 }
 
 #[test]
-fn a_demo_needs_neither_nginx_nor_namespaces_and_names_what_is_absent() {
+fn demo_runs_without_nginx_or_namespaces_and_says_so() {
     let _alone = alone();
     let bare = Bare::new();
     let output = bare.demo().output().expect("it starts");
@@ -152,7 +152,7 @@ fn as_plain_user(command: &Command) -> Command {
 }
 
 #[test]
-fn a_plain_user_without_namespaces_has_it_on_the_loopback_and_is_told_what_that_changes() {
+fn plain_user_gets_the_loopback_demo_with_its_limits() {
     let _alone = alone();
     let bare = Bare::new();
     if nix::unistd::geteuid().is_root() {
@@ -222,7 +222,7 @@ fn output_into_a_pipe_is_plain_text() {
 }
 
 #[test]
-fn every_request_of_every_arm_is_answered_and_a_pool_saves_connections() {
+fn every_demo_arm_answers_and_pooling_saves_connections() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     // Several rounds: on a busy machine the sample of one may be void.
@@ -261,7 +261,7 @@ fn every_request_of_every_arm_is_answered_and_a_pool_saves_connections() {
 }
 
 #[test]
-fn an_interrupt_ends_all_processes_and_reports_the_results_so_far() {
+fn interrupt_ends_all_processes_and_prints_results() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = demo(folder.path(), &["--rounds", "50", "--requests", "500", "--seconds", "600"]);

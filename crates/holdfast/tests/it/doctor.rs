@@ -23,7 +23,7 @@ fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_group_without_keepalive_is_a_warning_with_something_to_paste() {
+fn group_without_keepalive_gets_a_pasteable_fix() {
     let found = doctor(&["-c", "examples/keepalive-states-off.conf", "--target", "nginx-1.22"]);
     let text = String::from_utf8_lossy(&found.stdout);
     for part in [
@@ -311,7 +311,7 @@ fn without_a_target_the_nginx_on_the_path_is_meant() {
 }
 
 #[test]
-fn a_configuration_with_directives_of_holdfast_is_read_as_its_own() {
+fn holdfast_directives_select_its_own_dialect() {
     let folder = tempfile::tempdir().expect("a folder");
     let conf = written(&folder, "a.conf", "events {}\nhttp { tunnel_timeout 1h; }\n");
     let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
@@ -322,7 +322,7 @@ fn a_configuration_with_directives_of_holdfast_is_read_as_its_own() {
 }
 
 #[test]
-fn a_running_nginx_says_its_own_version() {
+fn running_nginx_reports_its_version() {
     let folder = tempfile::tempdir().expect("a folder");
     let pid_file = folder.path().join("nginx.pid");
     let listen = testkit::free_port();
@@ -348,7 +348,7 @@ fn a_running_nginx_says_its_own_version() {
 }
 
 #[test]
-fn findings_are_commands_of_a_github_workflow_where_that_is_asked_for() {
+fn github_format_prints_workflow_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let conf = written(&folder, "a.conf", "events {}\nhttp {\n    server { location /a { alias /srv/a/; } }\n}\n");
     let asked = ["-c", &conf, "--target", "nginx-1.26", "--format"];

@@ -81,7 +81,7 @@ fn an_upstream_gets_the_request() {
 }
 
 #[test]
-fn exit_codes_tell_what_was_wrong() {
+fn exit_codes_distinguish_failures() {
     let code = |text: &str, words: &[&str]| {
         let output = explain(text, words);
         (output.status.code().expect("a code"), String::from_utf8_lossy(&output.stderr).into_owned())

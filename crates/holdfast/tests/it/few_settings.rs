@@ -75,8 +75,8 @@ fn said(output: &Output) -> (String, Vec<(String, String)>) {
 }
 
 #[test]
-fn in_a_namespace_the_doctor_names_what_it_lacks_and_uses_what_it_has() {
-    in_a_namespace("in_a_namespace_the_doctor_names_what_it_lacks_and_uses_what_it_has", || {
+fn doctor_in_a_namespace_names_missing_privileges() {
+    in_a_namespace("doctor_in_a_namespace_names_missing_privileges", || {
         std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "50000 50999").expect("it is this namespace's own");
         let (unknown, found) = said(&holdfast(&DOCTOR));
         for name in SETTINGS {
@@ -114,7 +114,7 @@ fn without_any_setting_nothing_is_made_up() {
             "ESTABLISHED 6".to_owned(),
             // Three ports are used; the number of free ports is unknown.
             format!("{address} 127.0.0.1 3 0 - 0 -"),
-            "note: not known here, nor what follows from it: net.core.somaxconn, net.ipv4.ip_local_port_range, \
+            "note: unknown on this system, with all values computed from them: net.core.somaxconn, net.ipv4.ip_local_port_range, \
              net.ipv4.tcp_tw_reuse, net.ipv4.tcp_max_tw_buckets, net.ipv4.tcp_fin_timeout"
                 .to_owned(),
         ] {

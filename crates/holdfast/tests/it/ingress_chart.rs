@@ -156,7 +156,7 @@ fn the_program_accepts_the_arguments_that_the_chart_gives() {
 }
 
 #[test]
-fn the_webhook_is_asked_for_what_is_watched_and_its_certificate_is_for_its_service() {
+fn webhook_covers_watched_objects_with_a_service_certificate() {
     let text = rendered(&[&values("scoped")]);
     let (_, hook) = text.split_once("kind: ValidatingWebhookConfiguration").expect("a webhook");
     let hook = hook.split("\n---").next().expect("a document");
@@ -311,7 +311,7 @@ fn may(plane: &ControlPlane, account: &str, question: &str) -> bool {
 const READ: [&str; 5] = ["ingresses", "services", "endpointslices.discovery.k8s.io", "secrets", "configmaps"];
 
 #[test]
-fn the_roles_allow_what_the_controller_needs_and_no_more() {
+fn roles_grant_exactly_the_needed_rights() {
     let plane = ControlPlane::shared();
     let text =
         read("packaging/kubernetes/holdfast-gateway-api.yaml").replace("namespace: holdfast", "namespace: chart-all");

@@ -2,12 +2,11 @@
 //! directories. It runs in a mount namespace of its own, where `/etc`, `/var/lib`, `/var/log` and `/run` are folders of
 //! the test.
 
-use crate::support::{DEADLINE, children, lives, pid, until};
+use crate::support::{children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::User;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -108,26 +107,16 @@ impl Machine {
 
     /// The size of the upload that the origin reports; otherwise the response.
     fn upload(&self) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("set");
-        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n");
-        stream.write_all(head.as_bytes()).expect("sent");
-        stream.write_all(&vec![b'x'; UPLOAD_BYTES]).expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("an answer");
-        match response.split_once("\r\n\r\n") {
-            Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => body.to_owned(),
-            _ => response,
-        }
+        let mut request =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n");
+        request.extend(std::iter::repeat_n('x', UPLOAD_BYTES));
+        let response = testkit::fetch(("127.0.0.1", self.port), request).expect("an answer");
+        if response.status() == 200 { response.text() } else { response.whole_text() }
     }
 
     /// `X-Cache` of a response.
     fn cache_status(&self) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("set");
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("an answer");
+        let response = crate::support::fetch(self.port, "/").expect("an answer");
         let status = response.lines().find_map(|line| line.strip_prefix("X-Cache: "));
         status.unwrap_or(&response).to_owned()
     }

@@ -4,7 +4,6 @@
 use crate::support;
 use crate::support::{DEADLINE, Instance, children, until};
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
@@ -46,20 +45,8 @@ const ANSWERS: [(&str, &str, &str); 6] = [
     ("::1", "first", "one6"),
 ];
 
-fn ask(stream: &mut TcpStream, host: &str) -> String {
-    write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("sent");
-    let mut text = String::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let count = stream.read(&mut buffer).expect("an answer");
-        assert!(count > 0, "it ended: {text}");
-        text += &String::from_utf8_lossy(&buffer[..count]);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
-        if body.len() == length.parse::<usize>().expect("a number") {
-            return body.to_owned();
-        }
-    }
+fn ask(stream: &TcpStream, host: &str) -> String {
+    testkit::ask(stream, format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).expect("an answer").text()
 }
 
 fn connect(address: &str, port: u16) -> TcpStream {
@@ -100,31 +87,31 @@ fn an_address_behind_the_socket_of_all_addresses() {
         let port = instance.port.to_string();
         let mut peer = nginx(&instance, &SERVERS.replace("PORT", &port));
         until("nginx listens", || TcpStream::connect(("::1", instance.port)).is_ok());
-        let its = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
+        let its = (sockets(), ANSWERS.map(|(address, host, _)| ask(&connect(address, instance.port), host)));
         // After SIGKILL the workers of nginx would run on; after SIGTERM the master ends them.
         nix::sys::signal::kill(support::pid(peer.id()), nix::sys::signal::Signal::SIGTERM).expect("it runs");
         peer.wait().expect("a child of ours");
         instance.start();
-        let ours = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
+        let ours = (sockets(), ANSWERS.map(|(address, host, _)| ask(&connect(address, instance.port), host)));
         assert_eq!(ours, its);
         assert_eq!(ours, (2, ANSWERS.map(|(_, _, answer)| answer.to_owned())));
         // A reload that names another address opens no socket, and connected clients notice it at once.
-        let mut kept = connect("127.0.0.9", instance.port);
-        assert_eq!(ask(&mut kept, "x"), "all");
+        let kept = connect("127.0.0.9", instance.port);
+        assert_eq!(ask(&kept, "x"), "all");
         instance.configure("", &(SERVERS.to_owned() + "server { listen 127.0.0.9:PORT; return 200 nine; }"));
         instance.signal("reload");
         instance.wait_for_line("the new configuration holds");
-        until("the new rule holds", || ask(&mut kept, "x") == "nine");
+        until("the new rule holds", || ask(&kept, "x") == "nine");
         instance.configure("", SERVERS);
         instance.signal("reload");
-        until("it is gone again", || ask(&mut kept, "x") == "all");
+        until("it is gone again", || ask(&kept, "x") == "all");
         assert_eq!(sockets(), 2);
         assert_eq!(children(instance.pid()).len(), 1);
     });
 }
 
 #[test]
-fn a_socket_of_its_own_beside_it_is_what_linux_refuses() {
+fn specific_bind_beside_wildcard_fails() {
     in_a_network_of_its_own(|| {
         let servers = "server { listen PORT; return 200 all; } server { listen 127.0.0.1:PORT bind; return 200 one; }";
         let instance = Instance::new("", servers);

@@ -197,7 +197,7 @@ fn two_runs_are_compared_with_intervals() {
 }
 
 #[test]
-fn a_run_is_held_against_an_earlier_one_and_ci_reads_the_verdicts() {
+fn compares_runs_with_exit_codes_for_ci() {
     let origin = Origin::start();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();

@@ -118,7 +118,7 @@ fn endless(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
 }
 
 #[test]
-fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
+fn interrupt_works_at_start_during_run_and_drain() {
     let held = std::sync::Mutex::new(Vec::new());
     let url = server("http", move |stream| held.lock().expect("one thread").push(stream));
     let moments: [(&[&str], &str); 3] = [
@@ -179,7 +179,7 @@ fn script(folder: &tempfile::TempDir, source: &str) -> String {
 }
 
 #[test]
-fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
+fn failing_script_keeps_earlier_results() {
     let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     // The first call is made before the load.
@@ -197,7 +197,7 @@ fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
 }
 
 #[test]
-fn a_script_that_does_not_come_to_its_end_is_ended_by_a_second_interrupt() {
+fn second_interrupt_ends_an_endless_script() {
     let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 2 then io.stderr:write('endless\\n') while true do end end\n  \
@@ -250,7 +250,7 @@ fn other_tools_words_have_the_causes_beside_them() {
 }
 
 #[test]
-fn an_interrupt_ends_scripts_and_abs_command_line_with_their_summaries() {
+fn interrupt_prints_summaries_of_scripts_and_ab() {
     let held = std::sync::Mutex::new(Vec::new());
     let url = server("http", move |stream| held.lock().expect("one thread").push(stream));
     let folder = tempfile::tempdir().expect("a temporary directory");

@@ -195,7 +195,7 @@ fn an_agent_that_dies_voids_the_run() {
     let (code, said) = running.end();
     assert_eq!(code, Some(4), "{said}");
     assert!(
-        said.contains("VOID        agent `agent-1` was not heard for ") && said.contains("figures are missing"),
+        said.contains("VOID        agent `agent-1` sent nothing for ") && said.contains("figures are missing"),
         "{said}"
     );
 }
@@ -229,7 +229,7 @@ fn another_agent_takes_the_share_of_a_dead_one_over() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_says_so_and_one_for_a_single_run_ends_after_it() {
+fn stopped_agent_says_goodbye_and_single_run_agent_exits() {
     let (nats, origin) = (Nats::start(""), origin());
     let once = FarmAgent::start(&nats.url(), "once", &["--once"]);
     let (farm, url) = (nats.url(), format!("http://{}/", origin.address()));

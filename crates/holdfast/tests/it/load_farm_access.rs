@@ -45,7 +45,7 @@ fn wrong_and_missing_credentials_are_named() {
 }
 
 #[test]
-fn off_loopback_credentials_are_mandatory_before_anything_is_sent() {
+fn remote_hub_requires_credentials_first() {
     for words in [
         ["--farm", "nats://192.0.2.1:4222", "-n", "1", "http://127.0.0.1:9/"].as_slice(),
         &["agent", "tls://nats.example"],
@@ -67,7 +67,7 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn faults_of_tls_are_named_and_its_own_authority_is_taken() {
+fn tls_faults_are_named_and_custom_ca_works() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new("farm");
     let issued = authority.issue(&["127.0.0.1"]);

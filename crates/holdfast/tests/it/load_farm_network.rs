@@ -70,9 +70,9 @@ impl Drop for Network {
     }
 }
 
-/// The seconds for which an agent was not heard, in the line of the report about it.
+/// The seconds for which an agent sent nothing, in the line of the report about it.
 fn silence(said: &str, agent: &str) -> f64 {
-    let lead = format!("agent `{agent}` was not heard for ");
+    let lead = format!("agent `{agent}` sent nothing for ");
     let (_, rest) = said.split_once(&lead).unwrap_or_else(|| panic!("{agent} is not named: {said}"));
     rest.split_once(" s").and_then(|(seconds, _)| seconds.parse().ok()).expect("a number of seconds")
 }
@@ -96,7 +96,7 @@ fn during(words: &[&str], what: impl FnOnce()) -> (Option<i32>, String) {
 }
 
 #[test]
-fn names_agents_that_are_killed_paused_and_cut_off_and_keeps_the_figures_of_the_others() {
+fn lost_agents_are_named_and_others_keep_their_figures() {
     in_a_namespace("a farm of eight machines", || {
         let network = Network::new();
         let nats = Nats::start("authorization { users = [ { user: farm, password: \"sesame\" } ] }");

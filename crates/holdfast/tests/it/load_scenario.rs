@@ -164,7 +164,7 @@ fn an_access_log_is_replayed_at_its_pace_or_faster() {
 }
 
 #[test]
-fn what_was_copied_recorded_or_described_is_played() {
+fn plays_copied_recorded_and_described_scenarios() {
     let origin = origin();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let base = format!("http://{}", origin.address());

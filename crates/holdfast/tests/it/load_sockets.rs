@@ -2,11 +2,10 @@
 //! form of the report and during the run.
 
 use crate::support::load::{load, text};
-use crate::support::{DEADLINE, holdfast, until};
+use crate::support::{holdfast, until};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -55,7 +54,7 @@ fn every_form_of_the_report_has_the_sockets() {
 }
 
 #[test]
-fn a_target_that_closes_first_is_told_apart() {
+fn distinguishes_targets_that_close_first() {
     let origin = origin(origin::Options::default());
     let folder = tempfile::tempdir().expect("a temporary directory");
     let figures = path(folder.path(), "a.json");
@@ -98,15 +97,10 @@ fn metrics_can_be_scraped_while_it_runs() {
     let address =
         line.trim().strip_prefix("holdfast load: metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
     let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-    let ask = || {
-        let mut stream = TcpStream::connect(&address)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page).map(|_| page)
-    };
+    let ask = || testkit::fetch(&address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     until("the page has the sockets of an interval", || {
-        ask().is_ok_and(|page| {
+        ask().is_ok_and(|response| {
+            let page = response.text();
             page.contains("holdfast_load_sockets{state=\"ESTABLISHED\"} 4\n")
                 && page.contains("holdfast_load_responses_total{status=\"200\"} ")
                 && page.contains("holdfast_load_latency_seconds{quantile=\"0.99\"} ")

@@ -123,7 +123,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
 }
 
 #[test]
-fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
+fn websocket_interrupt_works_at_start_hold_and_drain() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
     // It reads messages and never forwards them, so deliveries stay outstanding.
@@ -157,7 +157,7 @@ fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
 /// The generator is stopped for longer than two heartbeats. Messages that arrive meanwhile stay unread, which is not
 /// the target's fault.
 #[test]
-fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
+fn idle_generator_says_so_and_keeps_connections() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
     let words = ["-c", "4", "--hold", "5s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];

@@ -208,7 +208,7 @@ fn a_run_is_seen_live_and_stopped_by_a_key() {
 }
 
 #[test]
-fn an_interrupt_reaches_all_processes_and_one_that_dies_makes_the_run_void() {
+fn interrupt_reaches_all_processes_and_a_death_voids_the_run() {
     let origin = Origin::start(&[]);
     let url = origin.url("/websocket/echo");
     for dies in [false, true] {

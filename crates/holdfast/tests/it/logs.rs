@@ -22,7 +22,7 @@ fn ask(instance: &Instance, path: &str) {
 }
 
 #[test]
-fn the_most_specific_error_logs_get_the_line_and_each_from_its_level_on() {
+fn most_specific_error_log_gets_lines_from_its_level() {
     let http = "error_log logs/http.log; error_log logs/grave.log crit;";
     let mut instance = Instance::new("", &servers(http, "error_log logs/own.log debug_http debug_core;"));
     instance.start();
@@ -199,7 +199,7 @@ fn one_file_has_one_buffer() {
 }
 
 #[test]
-fn a_rotation_writes_what_is_held_back_to_the_old_file() {
+fn rotation_flushes_buffered_lines_to_the_old_file() {
     let servers = "log_format uri '$uri';
         server { listen 127.0.0.1:PORT; location / { return 200; access_log logs/held.log uri buffer=1m; } }";
     let mut instance = Instance::new("", servers);

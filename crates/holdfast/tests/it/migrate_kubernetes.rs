@@ -24,10 +24,10 @@ fn the_report_of_typical_applications_is_the_golden_one() {
     let files = ["argocd.yaml", "canary.yaml", "grafana.yaml", "keycloak.yaml", "wordpress.yaml"];
     let found = migrate(&[&files[..], &["--full"]].concat());
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/migrate_kubernetes.golden");
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("HOLDFAST_BLESS").is_some() {
         fs::write(&golden, text(&found)).expect("written");
     }
-    assert_eq!(text(&found), fs::read_to_string(&golden).unwrap_or_default(), "BLESS=1 writes it anew");
+    assert_eq!(text(&found), fs::read_to_string(&golden).unwrap_or_default(), "HOLDFAST_BLESS=1 writes it anew");
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! The files for Prometheus and Grafana in `packaging/`: the rules are valid and each alert fires in its situation. A
 //! real Prometheus that reads a gateway, `watch` and `load` answers every query of the dashboards and of the rules.
 
-use crate::support::{DEADLINE, Instance, holdfast, until};
+use crate::support::{Instance, holdfast, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -86,20 +84,17 @@ pub(crate) fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
     for byte in query.bytes() {
         let _ = write!(body, "%{byte:02X}");
     }
-    let mut stream = TcpStream::connect(("127.0.0.1", prometheus)).map_err(|error| error.to_string())?;
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
     let request = format!(
-        "POST /api/v1/query HTTP/1.0\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /api/v1/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
-    let (_, body) = response.split_once("\r\n\r\n").ok_or("no response")?;
-    let value: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {response}"))?;
+    let response = testkit::fetch(("127.0.0.1", prometheus), request).map_err(|error| error.to_string())?;
+    let body = response.text();
+    let value: Value = serde_json::from_str(&body).map_err(|error| format!("{error}: {}", response.whole_text()))?;
     match value["data"]["result"].as_array() {
         Some(result) if value["status"] == "success" => Ok(result.clone()),
-        _ => Err(body.to_owned()),
+        _ => Err(body),
     }
 }
 
@@ -175,7 +170,7 @@ fn the_status_page_has_the_last_errors_with_their_cause() {
 }
 
 #[test]
-fn a_real_prometheus_takes_native_histograms_of_locations_and_peers() {
+fn prometheus_scrapes_native_histograms() {
     let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let mut gateway = Instance::new(
         "",

@@ -5,7 +5,7 @@ use crate::support::{Instance, until};
 use testkit::NameServer;
 
 #[test]
-fn the_process_that_works_looks_names_up_before_and_after_a_reload() {
+fn child_resolves_names_before_and_after_a_reload() {
     let server = NameServer::script(|question| match &*question.name {
         "app.test" => vec![question.addresses(1, &["127.0.0.1"])],
         _ => vec![question.absent(1)],

@@ -31,17 +31,9 @@ fn connect(instance: &Instance) -> TcpStream {
     stream
 }
 
-/// Sends a request on an open connection; returns the head of the answer and what arrived with it.
-fn ask(stream: &mut TcpStream, path: &str) -> String {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-    let mut text = String::new();
-    let mut buffer = [0; 4096];
-    while !text.contains("\r\n\r\n") {
-        let count = stream.read(&mut buffer).expect("an answer");
-        assert!(count > 0, "the connection ended: {text}");
-        text += &String::from_utf8_lossy(&buffer[..count]);
-    }
-    text
+/// Sends a request on an open connection; returns the whole answer.
+fn ask(stream: &TcpStream, path: &str) -> String {
+    testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).expect("an answer").whole_text()
 }
 
 /// Processor time of a process so far, in clock ticks of 10 ms.
@@ -75,7 +67,7 @@ fn take_all(instance: &Instance) -> Vec<TcpStream> {
 }
 
 #[test]
-fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
+fn l01_accept_pauses_without_descriptors_and_resumes() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = upstream.local_addr().expect("bound");
     let mut instance = Instance::new("", &site(&address.to_string()));
@@ -96,7 +88,7 @@ fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     assert!(used <= 10, "{used} ticks of 10 ms in a second of waiting");
     peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
     let mut answer = [0; 12];
-    kept.read_exact(&mut answer).expect("those who are connected are served");
+    kept.read_exact(&mut answer).expect("connected clients are served");
     assert_eq!(&answer, b"HTTP/1.1 200");
     drop(taken);
     waiting.read_exact(&mut answer).expect("who waited is served");
@@ -124,7 +116,7 @@ fn l01_an_idle_connection_makes_room() {
     let mut instance = Instance::new("", &site("127.0.0.1:1"));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let mut idle = connect(&instance);
-    assert!(ask(&mut idle, "/alive").starts_with("HTTP/1.1 200 "));
+    assert!(ask(&idle, "/alive").starts_with("HTTP/1.1 200 "));
     let _taken = take_all(&instance);
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("a good end");
@@ -160,7 +152,7 @@ fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
 }
 
 #[test]
-fn l04_an_accept_queue_that_overflows_is_told() {
+fn l04_overflowing_accept_queue_is_reported() {
     let servers = "server { listen 127.0.0.1:PORT backlog=1; return 200 served; }";
     let mut instance = Instance::new("", servers);
     instance.start();
@@ -231,7 +223,7 @@ fn with_small_disk(at: &std::path::Path, command: &Command) -> Command {
 }
 
 #[test]
-fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
+fn l10_full_temp_disk_fails_only_its_request() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not root: no disk can be mounted");
         return;
@@ -277,11 +269,11 @@ fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
         client.read_to_string(&mut answer).expect("an answer");
         answer
     };
-    let mut other = connect(&instance);
-    assert!(ask(&mut other, "/alive").starts_with("HTTP/1.1 200 "));
+    let other = connect(&instance);
+    assert!(ask(&other, "/alive").starts_with("HTTP/1.1 200 "));
     assert!(post(4_000_000).starts_with("HTTP/1.1 500 "));
     instance.wait_for_line("failed (28: No space left on device) while reading client request body");
-    assert!(ask(&mut other, "/alive").contains("200"));
+    assert!(ask(&other, "/alive").contains("200"));
     // The space of the failed request is free again.
     let answer = post(40_000);
     assert!(answer.ends_with("ok"), "{answer}");

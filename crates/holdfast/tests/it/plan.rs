@@ -10,7 +10,7 @@ fn plan(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_founding_chain_does_not_carry_a_million_and_the_widened_one_does() {
+fn plan_reproduces_the_million_tunnel_report() {
     let narrow = plan(&["examples/plan/million-tunnels.toml"]);
     let text = String::from_utf8_lossy(&narrow.stdout);
     assert!(text.contains("800,020 tuples") && text.contains("Cheapest lever"), "{text}");
@@ -40,7 +40,7 @@ fn refuses_what_cannot_be_planned() {
 }
 
 #[test]
-fn a_chain_built_here_takes_the_descriptors_ports_and_memory_that_were_computed() {
+fn built_chain_uses_the_planned_resources() {
     let verified = plan(&["examples/plan/million-tunnels-wide.toml", "--verify=400"]);
     let text = String::from_utf8_lossy(&verified.stdout);
     let errors = String::from_utf8_lossy(&verified.stderr);

@@ -318,7 +318,7 @@ fn logs_are_reopened_and_no_line_is_lost() {
 }
 
 #[test]
-fn quit_finishes_what_is_under_way() {
+fn quit_finishes_open_requests() {
     for top in MODELS {
         let slow = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = slow.local_addr().expect("bound");
@@ -372,7 +372,7 @@ fn an_address_in_use_is_named_with_its_holder() {
 }
 
 #[test]
-fn a_shortened_accept_queue_is_told_at_start() {
+fn shortened_accept_queue_is_reported_at_start() {
     let granted: u32 =
         fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux").trim().parse().expect("a number");
     let asked = granted + 1;
@@ -477,14 +477,9 @@ fn quick_mode_of_root_drops_privileges() {
         assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
     }
     // More than `client_body_buffer_size`: through a file that no user may write.
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream
-        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n")
-        .expect("sent");
-    stream.write_all(&vec![b'x'; 100_000]).expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("an answer");
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n";
+    let request = [head.as_slice(), &vec![b'x'; 100_000]].concat();
+    let response = testkit::fetch(("127.0.0.1", port), request).expect("an answer").whole_text();
     kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
     assert!(response.ends_with("100000"), "{response}");
     assert!(child.wait().expect("a child of ours").success());
@@ -540,7 +535,7 @@ fn answer_upgrades(mut stream: TcpStream) {
 }
 
 #[test]
-fn the_origin_says_where_it_listens_and_ends_when_told() {
+fn origin_prints_its_address_and_ends_on_signal() {
     let mut child = support::holdfast()
         .args(["origin", "--size", "7", "--json"])
         .stdout(std::process::Stdio::piped())

@@ -229,22 +229,10 @@ fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
 }
 
 /// One request; whether the connection ends with its answer.
-fn ask(mut stream: &TcpStream) -> std::io::Result<bool> {
-    stream.write_all(b"GET /kept/ HTTP/1.1\r\nHost: a\r\n\r\n")?;
-    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-    loop {
-        match stream.read(&mut piece)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => bytes.extend_from_slice(&piece[..count]),
-        }
-        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap_or("0");
-        if bytes.len() >= end + 4 + length.trim().parse::<usize>().unwrap_or(0) {
-            assert!(head.starts_with("http/1.1 200"), "{head}");
-            return Ok(head.contains("connection: close"));
-        }
-    }
+fn ask(stream: &TcpStream) -> std::io::Result<bool> {
+    let response = testkit::ask(stream, "GET /kept/ HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    assert_eq!(response.status(), 200, "{response:?}");
+    Ok(response.announces_close())
 }
 
 /// What became of one proxy.
@@ -336,7 +324,7 @@ fn quit_drains_tunnels_with_1001_if_drain_rate_is_written() {
 }
 
 #[test]
-fn no_request_fails_and_no_unchanged_tunnel_ends_over_many_reloads() {
+fn many_reloads_fail_no_request_and_end_no_tunnel() {
     let scale = Scale::chosen();
     let (_, hard) = reactor::descriptor_limit().unwrap();
     reactor::raise_descriptor_limit(hard).unwrap();

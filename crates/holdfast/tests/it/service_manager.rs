@@ -37,7 +37,7 @@ impl NotifySocket {
     }
 
     /// The next message that has this line, or a line that begins so if it ends in `…`.
-    fn hears(&self, line: &str) -> String {
+    fn receive(&self, line: &str) -> String {
         let mut earlier = Vec::new();
         loop {
             let mut bytes = [0; 4096];
@@ -62,7 +62,7 @@ impl Started {
         self.0.id()
     }
 
-    fn tell(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         kill(pid(self.pid()), signal).expect("it runs");
     }
 
@@ -75,7 +75,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            self.tell(Signal::SIGTERM);
+            self.signal(Signal::SIGTERM);
             until("it ends", || self.0.try_wait().expect("a child of ours").is_some());
         }
     }
@@ -94,28 +94,28 @@ fn reports_start_reload_and_stop_to_the_service_manager() {
     let manager = NotifySocket::at_path(&instance);
     // Without `daemon off`: a program that detaches would leave the service manager's view.
     let mut started = start(&instance, &manager, &[]);
-    manager.hears("READY=1");
+    manager.receive("READY=1");
     assert_eq!(instance.pid_file(), Some(started.pid()), "it stays in the foreground");
     assert!(instance.text("stderr").contains("NOTIFY_SOCKET is set"), "{}", instance.text("stderr"));
-    let status = manager.hears("STATUS=serving: …");
+    let status = manager.receive("STATUS=serving: …");
     assert_eq!(status, "STATUS=serving: 0 connections, 0 requests under way, 0 tunnels");
 
     instance.signal("reload");
-    let message = manager.hears("RELOADING=1");
+    let message = manager.receive("RELOADING=1");
     let micros = message.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("it has the time");
     assert!(micros.parse::<u64>().is_ok_and(|micros| micros > 0), "{message}");
-    assert_eq!(manager.hears("READY=1"), "READY=1\nSTATUS=serving the new configuration");
+    assert_eq!(manager.receive("READY=1"), "READY=1\nSTATUS=serving the new configuration");
 
     instance.configure("", "server { lissen 80; }");
-    started.tell(Signal::SIGHUP);
-    manager.hears("RELOADING=1");
-    let refused = manager.hears("READY=1");
+    started.signal(Signal::SIGHUP);
+    manager.receive("RELOADING=1");
+    let refused = manager.receive("READY=1");
     assert!(refused.contains("STATUS=the reload failed: "), "{refused}");
     assert!(fetch(instance.port, "/alive").expect("it serves").ends_with("alive"));
 
     // A connection without a request keeps it from ending for a moment at most; the message comes first.
-    started.tell(Signal::SIGQUIT);
-    let stopping = manager.hears("STOPPING=1");
+    started.signal(Signal::SIGQUIT);
+    let stopping = manager.receive("STOPPING=1");
     assert!(stopping.ends_with("\nEXTEND_TIMEOUT_USEC=30000000"), "{stopping}");
     assert_eq!(started.wait(), Some(0));
 }
@@ -125,13 +125,13 @@ fn one_process_reports_the_same_to_an_abstract_socket() {
     let instance = Instance::new("master_process off;", SERVER);
     let manager = NotifySocket::abstract_one(&instance);
     let mut started = start(&instance, &manager, &[]);
-    manager.hears("READY=1");
-    manager.hears("STATUS=serving: …");
+    manager.receive("READY=1");
+    manager.receive("STATUS=serving: …");
     instance.signal("reload");
-    manager.hears("RELOADING=1");
-    manager.hears("READY=1");
-    started.tell(Signal::SIGTERM);
-    let stopping = manager.hears("STOPPING=1");
+    manager.receive("RELOADING=1");
+    manager.receive("READY=1");
+    started.signal(Signal::SIGTERM);
+    let stopping = manager.receive("STOPPING=1");
     assert!(!stopping.contains("EXTEND_TIMEOUT_USEC"), "it ends at once: {stopping}");
     assert_eq!(started.wait(), Some(0));
 }
@@ -143,9 +143,9 @@ fn the_watchdog_hears_of_the_instance_again_and_again() {
     let mut command = instance.command(&["-g", "daemon off;"]);
     command.env("NOTIFY_SOCKET", &manager.name).env("WATCHDOG_USEC", "800000").stderr(Stdio::null());
     let _started = Started(command.spawn().expect("the program starts"));
-    manager.hears("READY=1");
+    manager.receive("READY=1");
     for _ in 0..3 {
-        manager.hears("WATCHDOG=1");
+        manager.receive("WATCHDOG=1");
     }
     // The time is for another process.
     let other = Instance::new("", SERVER);
@@ -153,8 +153,8 @@ fn the_watchdog_hears_of_the_instance_again_and_again() {
     let mut command = other.command(&["-g", "daemon off;"]);
     command.env("NOTIFY_SOCKET", &manager.name).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
     let _other = Started(command.stderr(Stdio::null()).spawn().expect("the program starts"));
-    manager.hears("READY=1");
-    let next = manager.hears("STATUS=…");
+    manager.receive("READY=1");
+    let next = manager.receive("STATUS=…");
     assert!(next.starts_with("STATUS=serving: "), "no sign of life came first: {next}");
 }
 
@@ -163,20 +163,20 @@ fn the_old_program_names_its_successor_at_an_upgrade() {
     let instance = Instance::new("", SERVER);
     let manager = NotifySocket::at_path(&instance);
     let mut old = start(&instance, &manager, &["-g", "daemon off;"]);
-    manager.hears("READY=1");
-    old.tell(Signal::SIGUSR2);
+    manager.receive("READY=1");
+    old.signal(Signal::SIGUSR2);
     until("another master serves", || {
         instance.pid_file().is_some_and(|new| new != old.pid() && !children(new).is_empty())
             && instance.text("logs/error.log").matches("holdfast serves").count() >= 2
     });
     let new = instance.pid_file().expect("written");
-    old.tell(Signal::SIGQUIT);
-    manager.hears(&format!("MAINPID={new}"));
+    old.signal(Signal::SIGQUIT);
+    manager.receive(&format!("MAINPID={new}"));
     assert_eq!(old.wait(), Some(0));
     // A predecessor that was killed could not have said it.
-    manager.hears(&format!("MAINPID={new}"));
+    manager.receive(&format!("MAINPID={new}"));
     kill(pid(new), Signal::SIGTERM).expect("it runs");
-    manager.hears("STOPPING=1");
+    manager.receive("STOPPING=1");
     until("the new one has ended", || !lives(new));
 }
 
@@ -219,7 +219,7 @@ fn serves_on_the_sockets_of_the_unit_and_names_the_others() {
         "the service manager passes the socket \"spare\" of {spare_address}, and no \"listen\" has this address"
     ));
     assert!(!instance.text("logs/error.log").contains("\"web\""), "{}", instance.text("logs/error.log"));
-    started.tell(Signal::SIGQUIT);
+    started.signal(Signal::SIGQUIT);
     assert_eq!(started.wait(), Some(0));
     assert!(path.exists(), "the file belongs to the unit");
     drop(web);

@@ -112,7 +112,7 @@ const HELLO: &str = "location / { return 200 hello; }";
 const MODELS: [&str; 2] = ["", "master_process off;"];
 
 #[test]
-fn certificates_that_change_are_used_without_a_reload_and_broken_ones_are_not() {
+fn changed_certificates_apply_without_a_reload() {
     for top in MODELS {
         let mut scene = Scene::new(top, HELLO);
         scene.instance.start();
@@ -154,7 +154,7 @@ fn trusted(scene: &Scene, clients: &[ClientSide]) -> Vec<bool> {
 }
 
 #[test]
-fn authorities_that_change_count_without_a_reload_and_broken_ones_do_not() {
+fn changed_authorities_apply_without_a_reload() {
     for top in MODELS {
         let words = "ssl_client_certificate clients.pem; ssl_verify_client on; location / { return 200 hello; }";
         let mut scene = Scene::new(top, words);
@@ -212,7 +212,7 @@ fn sessions_survive_a_child_that_dies() {
 }
 
 #[test]
-fn tickets_under_keys_from_files_survive_a_restart_and_new_files_count_without_a_reload() {
+fn ticket_key_files_survive_restart_and_update_live() {
     for top in MODELS {
         let mut scene = Scene::new(top, "ssl_session_ticket_key ticket.key; location / { return 200 hello; }");
         let side = scene.authority.client();
@@ -447,7 +447,7 @@ fn mistakes_are_named_at_their_place_with_what_to_do() {
 }
 
 #[test]
-fn an_expired_certificate_or_one_for_other_names_is_served_with_a_warning() {
+fn expired_or_misnamed_certificate_serves_with_a_warning() {
     let scene = Scene::new("", HELLO);
     let expired = scene.authority.issue_with(&["b.test"], |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

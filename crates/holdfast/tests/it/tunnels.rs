@@ -25,7 +25,7 @@ fn daemon(instance: &Instance) -> u32 {
     instance.pid_file().expect("written before the command returns")
 }
 
-fn tell(process: u32, signal: Signal) {
+fn signal(process: u32, signal: Signal) {
     kill(pid(process), signal).expect("it runs");
 }
 
@@ -65,7 +65,7 @@ fn replace_child(instance: &Instance, servers: &str, workers: usize) {
     let old = children(master);
     instance.configure(&format!("worker_processes {workers};"), servers);
     grant_connections(instance);
-    tell(master, Signal::SIGHUP);
+    signal(master, Signal::SIGHUP);
     until("the child is replaced, and has ended", || {
         let now = children(master);
         now.len() == 1 && now != old
@@ -81,18 +81,18 @@ fn grant_connections(instance: &Instance) {
 /// Replaces the program, and waits until the old one has ended; returns the new master.
 fn upgrade(instance: &Instance, old: u32) -> u32 {
     let before = instance.text("logs/error.log").matches("holdfast serves").count();
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     until("another master serves", || {
         instance.text("logs/error.log").matches("holdfast serves").count() > before
             && instance.pid_file().is_some_and(|new| new != old)
     });
-    tell(old, Signal::SIGQUIT);
+    signal(old, Signal::SIGQUIT);
     until("the old program has ended", || !lives(old));
     instance.pid_file().expect("written")
 }
 
 fn stop(instance: &Instance, master: u32) {
-    tell(master, Signal::SIGTERM);
+    signal(master, Signal::SIGTERM);
     until("the last one has ended", || !lives(master));
     assert_ne!(instance.pid_file(), Some(master));
 }
@@ -157,7 +157,7 @@ fn survive(count: usize, replacements: usize, upgrades: usize, interval: Duratio
 
 /// Starts another program and returns its master. Both programs serve.
 fn start_another(instance: &Instance, old: u32) -> u32 {
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     until("another master serves", || {
         instance.text("logs/error.log").matches("holdfast serves").count() >= 2
             && instance.pid_file().is_some_and(|new| new != old)
@@ -206,14 +206,14 @@ fn tunnels_return_when_an_upgrade_is_taken_back() {
     let old = daemon(&instance);
     let traffic = Traffic::start(tunnels(&instance, 20), Duration::from_millis(10));
     let new = start_another(&instance, old);
-    tell(old, Signal::SIGWINCH);
+    signal(old, Signal::SIGWINCH);
     until("the old workers have ended", || children(old) == [new]);
     assert_eq!(handed_over(&instance), 20);
-    tell(old, Signal::SIGHUP);
+    signal(old, Signal::SIGHUP);
     until("they work again", || children(old).len() == 2);
     instance.wait_for_line("starting workers again");
     instance.wait_for_line("20 tunnels were taken over");
-    tell(new, Signal::SIGQUIT);
+    signal(new, Signal::SIGQUIT);
     until("the new one has ended", || !lives(new));
     assert_eq!(handed_over(&instance), 40);
     nothing_was_lost(&traffic.stop(), &instance);
@@ -231,12 +231,12 @@ fn a_successor_that_dies_leaves_the_tunnels_where_they_are() {
     until("it has a child", || children(new).len() == 1);
     let new_child = children(new)[0];
     // It takes nothing any more, and then it dies.
-    tell(new_child, Signal::SIGSTOP);
+    signal(new_child, Signal::SIGSTOP);
     until("it is stopped", || threads_stopped(new_child));
-    tell(old, Signal::SIGWINCH);
+    signal(old, Signal::SIGWINCH);
     instance.wait_for_line("signal 28 (SIGWINCH) received, shutting down workers");
     goes_through(&mut through);
-    tell(new_child, Signal::SIGKILL);
+    signal(new_child, Signal::SIGKILL);
     instance.wait_for_line("1 open tunnels stay with this process");
     goes_through(&mut through);
     assert!(lives(old_child), "it has a tunnel");
@@ -263,7 +263,7 @@ fn gets(tunnel: &mut TcpStream, expected: &[u8]) {
 }
 
 #[test]
-fn tunnels_that_have_moved_are_drained_between_frames_by_a_later_reload() {
+fn moved_tunnels_drain_between_frames_at_a_later_reload() {
     let echo = Echo::start();
     let servers = |changed: &str| {
         format!(
@@ -284,12 +284,12 @@ fn tunnels_that_have_moved_are_drained_between_frames_by_a_later_reload() {
     gets(&mut changed, first);
     let old = children(master);
     instance.configure(&top(2), &servers(""));
-    tell(master, Signal::SIGHUP);
+    signal(master, Signal::SIGHUP);
     until("the child is replaced, and has ended", || children(master).len() == 1 && children(master) != old);
     assert_eq!(handed_over(&instance), 2, "{}", instance.text("logs/error.log"));
     let new = children(master);
     instance.configure(&top(2), &servers("proxy_read_timeout 70s;"));
-    tell(master, Signal::SIGHUP);
+    signal(master, Signal::SIGHUP);
     until("the reload is done", || instance.fetch("/now").is_ok_and(|body| body.contains("70s")));
     changed.write_all(second).expect("sent");
     gets(&mut changed, second);

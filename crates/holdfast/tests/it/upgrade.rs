@@ -46,7 +46,7 @@ fn goes_through(tunnel: &mut TcpStream) {
     assert_eq!(&back, b"ping");
 }
 
-fn tell(process: u32, signal: Signal) {
+fn signal(process: u32, signal: Signal) {
     kill(pid(process), signal).expect("it runs");
 }
 
@@ -59,7 +59,7 @@ fn daemon(instance: &Instance) -> u32 {
 
 /// Waits until another program has replaced the old one; returns its master.
 fn taken_over(instance: &Instance, old: u32) -> u32 {
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     until("another master serves", || {
         let new = instance.pid_file().filter(|new| *new != old);
         new.is_some_and(|new| !children(new).is_empty())
@@ -75,7 +75,7 @@ fn is_alive(instance: &Instance) -> bool {
 }
 
 fn stop(instance: &Instance, master: u32) {
-    tell(master, Signal::SIGTERM);
+    signal(master, Signal::SIGTERM);
     until("the last one has ended", || !lives(master));
     assert_eq!(instance.pid_file(), None);
 }
@@ -125,14 +125,14 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
         let new = taken_over(&instance, old);
         // Both programs serve; the tunnels belong to the old one.
         goes_through(&mut through);
-        tell(old, Signal::SIGWINCH);
+        signal(old, Signal::SIGWINCH);
         instance.wait_for_line("signal 28 (SIGWINCH) received, shutting down workers");
         goes_through(&mut through);
         instance.wait_for_line(" 1 tunnels were handed over to another process");
         staying.send("ping");
         staying.expect("ping");
         assert!(lives(old_child), "W8: it has a tunnel under TLS");
-        tell(old, Signal::SIGQUIT);
+        signal(old, Signal::SIGQUIT);
         staying.send("ping");
         staying.expect("ping");
         // The worker ends at worker_shutdown_timeout, and with it this tunnel and the old master.
@@ -152,7 +152,7 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
         drop(through);
         // The next upgrade works the same way.
         let newest = taken_over_again(&instance, new);
-        tell(new, Signal::SIGQUIT);
+        signal(new, Signal::SIGQUIT);
         until("the second one has ended", || !lives(new));
         assert!(is_alive(&instance));
         stop(&instance, newest);
@@ -161,7 +161,7 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
 
 fn taken_over_again(instance: &Instance, old: u32) -> u32 {
     let before = instance.text("logs/error.log").matches("holdfast serves").count();
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     until("a third master serves", || {
         instance.text("logs/error.log").matches("holdfast serves").count() > before
             && instance.pid_file().is_some_and(|new| new != old)
@@ -174,15 +174,15 @@ fn x10_hup_takes_the_old_program_back() {
     let instance = Instance::new("", &PROXY.replace("UPSTREAM", "127.0.0.1:1"));
     let old = daemon(&instance);
     let new = taken_over(&instance, old);
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     instance.wait_for_line("the changing binary signal is ignored");
-    tell(old, Signal::SIGWINCH);
+    signal(old, Signal::SIGWINCH);
     until("the old workers have ended", || children(old) == [new]);
     assert!(is_alive(&instance));
-    tell(old, Signal::SIGHUP);
+    signal(old, Signal::SIGHUP);
     until("they work again", || children(old).len() == 2);
     instance.wait_for_line("starting workers again");
-    tell(new, Signal::SIGQUIT);
+    signal(new, Signal::SIGQUIT);
     until("the new one has ended", || !lives(new));
     until("the name is the old one's again", || instance.pid_file() == Some(old));
     assert!(!instance.path("logs/holdfast.pid.oldbin").exists());
@@ -196,7 +196,7 @@ fn x10_a_program_that_does_not_start_changes_nothing() {
     let old = daemon(&instance);
     let sound = instance.text("nginx.conf");
     fs::write(instance.path("nginx.conf"), sound.replace("return 200", "retrun 200")).expect("written");
-    tell(old, Signal::SIGUSR2);
+    signal(old, Signal::SIGUSR2);
     instance.wait_for_line("start new binary process");
     until("its end is noted in nginx's words", || {
         let mut lines = instance.text("logs/error.log").lines().map(str::to_owned).collect::<Vec<_>>().into_iter();
@@ -207,9 +207,9 @@ fn x10_a_program_that_does_not_start_changes_nothing() {
     // While the workers are stopped, the end of the other program restarts them.
     fs::write(instance.path("nginx.conf"), sound).expect("written");
     let new = taken_over(&instance, old);
-    tell(old, Signal::SIGWINCH);
+    signal(old, Signal::SIGWINCH);
     until("the old workers have ended", || children(old) == [new]);
-    tell(new, Signal::SIGKILL);
+    signal(new, Signal::SIGKILL);
     until("they work again", || children(old).first().is_some_and(|child| *child != new));
     until("it serves", || is_alive(&instance));
     stop(&instance, old);
@@ -225,7 +225,7 @@ fn x10_a_unix_socket_stays_when_the_old_program_ends() {
     let instance = Instance::new("", &servers);
     let old = daemon(&instance);
     let new = taken_over(&instance, old);
-    tell(old, Signal::SIGQUIT);
+    signal(old, Signal::SIGQUIT);
     until("the old one has ended", || !lives(old));
     assert!(std::os::unix::net::UnixStream::connect(&socket).is_ok());
     stop(&instance, new);
@@ -274,7 +274,7 @@ fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
 
 /// `HOLDFAST_UPGRADES=20` makes the run longer.
 #[test]
-fn x10_no_request_on_a_kept_connection_is_lost_over_several_upgrades() {
+fn x10_upgrades_lose_no_request_on_kept_connections() {
     let upgrades = std::env::var("HOLDFAST_UPGRADES").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
     let instance = Instance::new("worker_processes 2;", &PROXY.replace("UPSTREAM", "127.0.0.1:1"));
     let mut master = daemon(&instance);
@@ -283,7 +283,7 @@ fn x10_no_request_on_a_kept_connection_is_lost_over_several_upgrades() {
         let clients: Vec<_> = (0..16).map(|_| scope.spawn(|| keep_asking(instance.port, &done))).collect();
         for _ in 0..upgrades {
             let new = taken_over_again(&instance, master);
-            tell(master, Signal::SIGQUIT);
+            signal(master, Signal::SIGQUIT);
             until("the old one has ended", || !lives(master));
             master = new;
         }
@@ -315,7 +315,7 @@ fn sessions_of_tls_are_resumed_by_the_program_that_takes_over() {
     };
     assert_eq!([is_resumed(), is_resumed()], [false, true]);
     let new = taken_over(&instance, old);
-    tell(old, Signal::SIGQUIT);
+    signal(old, Signal::SIGQUIT);
     until("the old one has ended", || !lives(old));
     assert!(is_resumed(), "the new program has the keys of the old one");
     stop(&instance, new);

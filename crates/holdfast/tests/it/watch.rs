@@ -142,9 +142,9 @@ fn reports_a_namespace_without_permission() {
 }
 
 #[test]
-fn json_has_a_line_for_each_look_with_what_the_live_view_shows() {
+fn json_prints_one_line_per_look() {
     // Outside of a namespace the sockets of other tests would fill the tables.
-    in_a_namespace("json_has_a_line_for_each_look_with_what_the_live_view_shows", || {
+    in_a_namespace("json_prints_one_line_per_look", || {
         use std::io::Write as _;
         let (listener, mut kept) = scene();
         let address = listener.local_addr().expect("bound");

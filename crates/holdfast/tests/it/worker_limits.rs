@@ -56,7 +56,7 @@ fn affinities(top: &str, expected: &[(&str, &[u32])]) {
 }
 
 #[test]
-fn workers_run_where_they_are_told() {
+fn workers_run_on_their_configured_cores() {
     let usable = usable();
     let &[one, other, ..] = usable.as_slice() else {
         return testkit::skip("one processor leaves no choice");
@@ -77,7 +77,7 @@ fn workers_run_where_they_are_told() {
 }
 
 #[test]
-fn a_process_has_the_descriptors_it_is_told() {
+fn process_gets_its_configured_descriptor_limit() {
     let (soft, hard) = descriptors(std::process::id());
     let wanted = |limit: u64| {
         let mut instance = Instance::new(&format!("worker_rlimit_nofile {limit};"), SERVER);

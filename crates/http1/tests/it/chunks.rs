@@ -135,7 +135,7 @@ fn r44_malformed_trailers() {
 }
 
 #[test]
-fn accepts_blanks_behind_a_chunk_size_and_bad_trailers_of_a_response() {
+fn accepts_blanks_after_chunk_size_and_bad_response_trailers() {
     let body = "3  \t\r\nabc\r\n0 \r\nno colon\r\nX-Sum: 1\r\na: \0\r\n\r\nrest";
     for piece in [1, 2, 5, body.len()] {
         let (mut decoder, mut data, mut at) = (Decoder::of_response(), Vec::new(), 0);
@@ -185,7 +185,7 @@ fn chunk_headers_are_shortest_hexadecimal() {
 
 proptest! {
     #[test]
-    fn decodes_what_it_encodes_in_any_pieces(
+    fn chunks_survive_a_round_trip_in_any_pieces(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..6),
         pieces in prop::collection::vec(1usize..40, 1..20),
     ) {

@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn parses_what_it_encodes((method, target, fields) in valid_request()) {
+    fn heads_survive_a_round_trip((method, target, fields) in valid_request()) {
         let bytes = encode_request(&method, &target, &fields);
         let mut head = RequestHead::default();
         let parsed = http1::request::parse(&bytes, &Limits::default(), &mut head);

@@ -383,7 +383,7 @@ fn r36_a_long_request_line() {
 
 /// Whose error page is shown, and what it may say of the URI.
 #[test]
-fn r37_host_and_target_are_known_as_far_as_they_came_before_the_fault() {
+fn r37_fault_reports_host_and_target_read_so_far() {
     let long = "a".repeat(20_000);
     for (bytes, host, target) in [
         (format!("GET /x HTTP/1.1\r\nHost: b\r\nX: {long}\r\n\r\n"), "b", "/x"),
@@ -452,7 +452,7 @@ fn r48_an_upgrade_needs_its_connection_option_and_http11() {
 }
 
 #[test]
-fn r49_connection_strips_what_it_names_but_not_framing() {
+fn r49_connection_removes_named_fields_but_not_framing() {
     let lines = "Connection: Host, Content-Length, X-A, close\r\nX-A: 1\r\nx-a: 2\r\nX-B: 3\r\nContent-Length: 0\r\n\
                  Keep-Alive: 1\r\nTE: trailers\r\nProxy-Connection: x\r\nConnection: x-b\r\n";
     let bytes = post(lines);
@@ -537,7 +537,7 @@ fn a_recycled_head_keeps_its_memory_and_nothing_else() {
 }
 
 #[test]
-fn a_head_read_for_several_servers_is_held_against_its_own() {
+fn shared_head_is_checked_against_its_servers_limits() {
     let wide = Limits { underscores_in_headers: true, ..Limits::from_buffers(64, 4, 4096, 1000) };
     let own = Limits::from_buffers(64, 4, 1024, 3);
     let read = |text: &str| {

@@ -166,7 +166,7 @@ fn s09_s10_no_body_whatever_the_fields_say() {
 }
 
 #[test]
-fn s11_s12_s13_interim_heads_and_101_are_told_apart() {
+fn s11_s12_s13_distinguishes_interim_heads_and_101() {
     for (status, kind) in [
         (100, ResponseKind::Interim),
         (103, ResponseKind::Interim),
@@ -183,7 +183,7 @@ fn s11_s12_s13_interim_heads_and_101_are_told_apart() {
 }
 
 #[test]
-fn s17_s18_how_the_end_is_told() {
+fn s17_s18_finds_the_end_of_the_body() {
     for (bytes, framing, keepalive) in [
         (ok("Content-Length: 3\r\n"), ResponseFraming::Length(3), true),
         (ok("Transfer-Encoding: Chunked\r\n"), ResponseFraming::Chunked, true),

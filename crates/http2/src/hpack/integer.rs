@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_cut_or_too_large() {
+    fn refuses_truncated_and_too_large_integers() {
         assert_eq!(decoded(&[], 5), Err(HpackError::Truncated));
         assert_eq!(decoded(&[31], 5), Err(HpackError::Truncated));
         assert_eq!(decoded(&[31, 0x80], 5), Err(HpackError::Truncated));

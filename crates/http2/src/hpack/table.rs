@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_entry_leaves_first_and_a_large_one_empties_the_table() {
+    fn evicts_the_oldest_and_large_entries_empty_the_table() {
         let mut table = Table::new(100);
         table.insert(b"a", b"1", 1);
         table.insert(b"b", b"2", 2);

@@ -165,7 +165,7 @@ fn a_lower_limit_must_be_confirmed_by_the_next_block() {
 }
 
 #[test]
-fn what_is_not_admitted_is_not_copied_and_still_counts_for_the_table() {
+fn unadmitted_fields_are_not_copied_but_update_the_table() {
     let mut decoder = Decoder::default();
     let mut list = List { bytes_max: Some(10), ..List::default() };
     let mut block = vec![0x40, 1, b'a', 100];
@@ -227,7 +227,7 @@ fn any_field() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, u8)> {
 
 proptest! {
     #[test]
-    fn the_decoder_reads_what_the_encoder_writes(
+    fn decoder_reads_encoder_output(
         wanted in prop::sample::select(vec![0, 64, 200, 1024, 4096, 9000]),
         blocks in prop::collection::vec((prop::collection::vec(any_field(), 0..12), 0..6u8), 1..12),
     ) {

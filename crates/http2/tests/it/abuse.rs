@@ -99,7 +99,7 @@ fn empty_frames_of_data_close_the_connection() {
 }
 
 #[test]
-fn frames_on_streams_that_we_reset_close_the_connection_in_the_end() {
+fn frames_on_reset_streams_eventually_close_the_connection() {
     let mut server = Side::server();
     server.feed(&post(1)).unwrap();
     server.engine.reset(StreamId(1), ErrorCode::CANCEL, &mut server.out);
@@ -129,7 +129,7 @@ fn a_head_that_unpacks_to_megabytes_closes_the_connection() {
 }
 
 #[test]
-fn heads_that_are_too_large_again_and_again_close_the_connection() {
+fn repeated_oversized_heads_close_the_connection() {
     let long = "x".repeat(12_000);
     let fields: Vec<_> = GET.into_iter().chain([("a", long.as_str()); 1]).collect();
     let mut server = Side::new(Role::Server, Config { head_bytes_max: 8000, ..Config::default() });

@@ -344,7 +344,7 @@ fn streams_above_the_last_one_are_reported_as_unprocessed() {
 }
 
 #[test]
-fn a_client_keeps_to_the_number_of_streams_that_the_server_allows() {
+fn client_respects_the_servers_stream_limit() {
     let mut pair = Pair::new(Config::default(), Config { streams_max: 1, ..Config::default() });
     let first = pair.open(b"GET", b"/", true);
     let second = pair.client.engine.open(&line(b"GET", b"/"), true, &mut pair.client.out, |_| ());

@@ -42,7 +42,7 @@ fn trailers_end_it_as_well() {
 }
 
 #[test]
-fn the_window_is_not_filled_up_again_and_a_reset_follows_its_last_byte() {
+fn window_stays_closed_and_a_reset_follows_the_last_byte() {
     let mut server = answered();
     let full = frame(DATA, 0, 1, &[b'x'; 16_000]);
     let mut sent = Vec::new();

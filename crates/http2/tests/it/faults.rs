@@ -250,7 +250,7 @@ fn streams_that_are_over_take_no_more_messages() {
 }
 
 #[test]
-fn what_was_under_way_on_a_refused_stream_is_ignored() {
+fn frames_of_a_refused_stream_are_ignored() {
     let mut server = Side::new(Role::Server, Config { streams_max: 1, ..Config::default() });
     server.feed(&[PREFACE, &settings(&[])].concat()).unwrap();
     assert_eq!(server.resets(&[post(1), post(3)].concat()), (3, Reason::TooManyStreams));

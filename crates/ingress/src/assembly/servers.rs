@@ -266,7 +266,7 @@ impl Assembly<'_> {
                 let inner = inner.get(&spot);
                 lines.extend(self.listen_lines(own, (spot, listen.tls), draft.host.is_empty(), options, inner));
             }
-            // Names were checked by those who asked for them; `""` is a request without a Host field.
+            // The callers checked the names; `""` is a request without a Host field.
             let host = if draft.host.is_empty() { "_" } else { draft.host.as_str() };
             let names = std::iter::once(host).chain(draft.aliases.iter().map(String::as_str));
             lines.push(draft.origin.line("server_name", names));

@@ -114,9 +114,7 @@ impl Upstreams {
 }
 
 impl Assembly<'_> {
-    /// The upstream for a wish. It is made at the first call; further ones with an equal wish share it.
-    ///
-    /// A target without weight 0 must be among them: a caller answers itself where there is none.
+    /// Returns the upstream for a wish; equal wishes share one. The caller handles wishes with all weights 0.
     pub(crate) fn upstream(&mut self, owner: &ObjectName, wish: &BackendWish) -> UpstreamName {
         if let Some(name) = self.upstreams.names.get(wish) {
             return name.clone();

@@ -56,7 +56,7 @@ pub(super) fn global(
     let allow_snippets = keys.flag("allow-snippet-annotations", assembly.settings.allow_snippets);
     if keys.flag("allow-cross-namespace-resources", false) {
         let message = "\"allow-cross-namespace-resources\": objects may name only objects of their own namespace";
-        keys.say(Level::Refused, "Refused", message.into());
+        keys.report(Level::Refused, "Refused", message.into());
     }
     let code = keys.checked("http-redirect-code", |text| match text {
         "301" => Ok(301),
@@ -239,7 +239,7 @@ pub(super) fn definitions(
         if value::is_header_name(&name) {
             http.push(origin.line("proxy_hide_header", [name]));
         } else {
-            keys.say(Level::Warning, "WrongValue", format!("\"hide-headers\": \"{}\"", name.escape_debug()));
+            keys.report(Level::Warning, "WrongValue", format!("\"hide-headers\": \"{}\"", name.escape_debug()));
         }
     }
     for (key, name) in [("proxy-cookie-domain", "proxy_cookie_domain"), ("proxy-cookie-path", "proxy_cookie_path")] {
@@ -355,7 +355,7 @@ fn logs(keys: &mut Keys, origin: Origin, http: &mut Vec<Directive>) {
     http.push(origin.line("log_format", ["upstreaminfo", escape, &format]));
     let path = keys.text("access-log-path").unwrap_or_default();
     if !["", "/var/log/nginx/access.log", "/dev/stdout"].contains(&path.as_str()) {
-        keys.say(Level::Warning, "WrongValue", "\"access-log-path\": logs go to standard output".into());
+        keys.report(Level::Warning, "WrongValue", "\"access-log-path\": logs go to standard output".into());
     }
     if keys.flag("disable-access-log", false) {
         http.push(origin.line("access_log", ["off"]));
@@ -407,7 +407,7 @@ fn blocked(keys: &mut Keys, origin: Origin, http: &mut Vec<Directive>) {
             match pattern.map_or(Ok(()), value::regex) {
                 Ok(()) if pattern.is_some() => entries.push(origin.line(&item, ["1"])),
                 Ok(()) => entries.push(origin.line(&format!("\\{item}"), ["1"])),
-                Err(message) => keys.say(Level::Warning, "WrongValue", format!("\"{key}\": {message}")),
+                Err(message) => keys.report(Level::Warning, "WrongValue", format!("\"{key}\": {message}")),
             }
         }
         http.push(origin.block("map", [from, to], entries));
@@ -447,7 +447,7 @@ fn telemetry(keys: &mut Keys, origin: Origin, global: &mut Global, http: &mut Ve
     // A name would be looked up when the configuration is loaded, and one that does not exist would stop the load.
     if host.parse::<std::net::IpAddr>().is_err() || port == 0 || port > 65_535 {
         let message = "\"otlp-collector-host\" must be an address: use that of the Service";
-        keys.say(Level::Warning, "WrongValue", message.into());
+        keys.report(Level::Warning, "WrongValue", message.into());
         return;
     }
     global.has_collector = true;

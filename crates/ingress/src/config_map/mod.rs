@@ -54,17 +54,17 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) -> Global {
     }
     for (key, value) in keys.values.clone() {
         let Some(row) = table::find(&key) else {
-            keys.say(Level::Warning, "UnknownKey", format!("\"{key}\" is not a key of ingress-nginx"));
+            keys.report(Level::Warning, "UnknownKey", format!("\"{key}\" is not a key of ingress-nginx"));
             continue;
         };
         match row.action {
             Action::Line(name, check) => match words(check, row, &value) {
                 Ok(words) => _ = lines.insert(name, words),
-                Err(message) => keys.say(Level::Warning, "WrongValue", format!("\"{key}\": {message}")),
+                Err(message) => keys.report(Level::Warning, "WrongValue", format!("\"{key}\": {message}")),
             },
             Action::Own => {}
-            Action::Ignored(why) => keys.say(Level::Note, "Ignored", format!("\"{key}\" has no effect: {why}")),
-            Action::Refused(why) => keys.say(Level::Refused, "Refused", format!("\"{key}\" is refused: {why}")),
+            Action::Ignored(why) => keys.report(Level::Note, "Ignored", format!("\"{key}\" has no effect: {why}")),
+            Action::Refused(why) => keys.report(Level::Refused, "Refused", format!("\"{key}\" is refused: {why}")),
         }
     }
     let origin = assembly.own();
@@ -167,7 +167,7 @@ impl Keys {
         Self { values: values.unwrap_or_default(), said: Vec::new(), namespace: owner.name.namespace.to_string() }
     }
 
-    fn say(&mut self, level: Level, reason: &'static str, message: String) {
+    fn report(&mut self, level: Level, reason: &'static str, message: String) {
         self.said.push((level, reason, message));
     }
 
@@ -177,7 +177,7 @@ impl Keys {
 
     fn checked<T>(&mut self, key: &str, check: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let text = self.text(key)?;
-        check(&text).map_err(|message| self.say(Level::Warning, "WrongValue", format!("\"{key}\": {message}"))).ok()
+        check(&text).map_err(|message| self.report(Level::Warning, "WrongValue", format!("\"{key}\": {message}"))).ok()
     }
 
     fn flag(&mut self, key: &str, default: bool) -> bool {
@@ -199,15 +199,15 @@ impl Keys {
         let Some(text) = self.text(key) else { return Vec::new() };
         let (namespace, name) = text.split_once('/').unwrap_or((&self.namespace, &text));
         let Some(map) = assembly.cluster.config_maps.get(&Name::new(namespace, name)) else {
-            self.say(Level::Warning, "NotFound", format!("\"{key}\": there is no ConfigMap \"{text}\""));
+            self.report(Level::Warning, "NotFound", format!("\"{key}\": there is no ConfigMap \"{text}\""));
             return Vec::new();
         };
         let mut out = Vec::new();
         for (name, text) in &map.data {
             match value::template(text.trim(), value::Place::default(), false) {
                 Ok(text) if value::is_header_name(name) => out.push((name.clone(), text)),
-                Ok(_) => self.say(Level::Warning, "WrongValue", format!("\"{key}\": \"{name}\" is no header")),
-                Err(message) => self.say(Level::Warning, "WrongValue", format!("\"{key}\": \"{name}\": {message}")),
+                Ok(_) => self.report(Level::Warning, "WrongValue", format!("\"{key}\": \"{name}\" is no header")),
+                Err(message) => self.report(Level::Warning, "WrongValue", format!("\"{key}\": \"{name}\": {message}")),
             }
         }
         out

@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// Whether connections are told apart by hostnames.
+    /// Whether hostnames distinguish connections.
     pub(crate) fn has_hostnames(self) -> bool {
         !matches!(self, Self::Tcp | Self::Udp)
     }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_are_not_among_the_manifests_are_listed_and_not_held_against_the_ingress() {
+    fn missing_objects_are_listed_and_not_blamed_on_the_ingress() {
         let mut manifests = Manifests::default();
         manifests.read("all.yaml", &ingress("a", "nginx"));
         let found = analyse(&manifests, &wanted());

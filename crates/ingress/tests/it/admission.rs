@@ -50,7 +50,7 @@ fn a_good_ingress_is_accepted_without_a_word() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_with_a_reason_and_advice() {
+fn unsupported_objects_are_refused_with_advice() {
     for (annotations, spec, reason, words, mend) in [
         (
             json!({"auth-url": "http://127.0.0.1/"}),

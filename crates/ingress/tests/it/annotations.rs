@@ -291,7 +291,7 @@ fn a_canary_by_value_or_pattern() {
 }
 
 #[test]
-fn a_canary_without_a_partner_or_of_another_namespace_gets_nothing() {
+fn canary_without_a_partner_gets_no_traffic() {
     let mut world = World::new();
     world.ingress("front", json!({}), one("shop.test", "/", "a"));
     world.ingress("other/next", json!({"canary": "true", "canary-weight": "50"}), one("shop.test", "/", "b"));

@@ -53,7 +53,7 @@ fn annotations_ask_and_entries_with_one_secret_join() {
 }
 
 #[test]
-fn nothing_is_asked_for_without_an_authority_and_only_the_own_annotation_is_noticed() {
+fn orders_nothing_without_an_authority_or_its_annotation() {
     let mut world = World::new();
     world.ingress("own", asks(), spec("own", &["a.test"]));
     world.ingress("shared", json!({"kubernetes.io/tls-acme": "true"}), spec("shared", &["b.test"]));
@@ -114,7 +114,7 @@ fn what_http_01_cannot_do_is_refused_with_a_reason() {
 }
 
 #[test]
-fn names_of_a_certificate_and_certificates_of_a_namespace_have_limits() {
+fn certificates_and_their_names_have_limits() {
     let mut world = world();
     let names: Vec<String> = (0..101).map(|number| format!("h{number}.test")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

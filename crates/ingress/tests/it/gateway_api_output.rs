@@ -1,5 +1,5 @@
 //! Manifests of applications -> objects of the Gateway API. `applications/*.yaml` are what people apply; `*.golden` is the
-//! output, which a test of `holdfast` also gives to a real API server. `BLESS=1` writes it anew.
+//! output, which a test of `holdfast` also gives to a real API server. `HOLDFAST_BLESS=1` writes it anew.
 
 use ingress::Name;
 use ingress::migrate::gateway_api::{Converted, Options, convert};
@@ -37,11 +37,11 @@ fn text(name: &str) -> String {
 
 fn compare(file: &str, found: &str) {
     let path = folder().join(file);
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("HOLDFAST_BLESS").is_some() {
         fs::write(&path, found).expect("written");
     }
     let golden = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, golden, "{file} differs; BLESS=1 writes it anew");
+    assert_eq!(found, golden, "{file} differs; HOLDFAST_BLESS=1 writes it anew");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn one_gateway_gets_grants_for_certificates_of_other_namespaces() {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same() {
+fn output_survives_a_round_trip() {
     let texts: Vec<String> = APPLICATIONS.iter().map(|name| text(name)).collect();
     let all = converted(&texts, None, true);
     let yaml = all.yaml().expect("YAML");
@@ -81,7 +81,7 @@ fn text_of_an_annotation_cannot_leave_its_comment() {
 }
 
 #[test]
-fn many_hosts_need_several_gateways_and_many_paths_several_routes() {
+fn many_hosts_and_paths_split_gateways_and_routes() {
     let rule = |host: usize| {
         let paths: Vec<String> = (0..20)
             .map(|path| {

@@ -21,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_annotation_changes_only_its_own_ingress(
+    fn annotation_changes_only_its_own_ingress(
         annotations in proptest::collection::vec((0..ROWS.len(), value()), 1..12),
         path in "/[ -~]{0,20}",
     ) {

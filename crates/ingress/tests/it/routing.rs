@@ -103,7 +103,7 @@ fn classes_select() {
 }
 
 #[test]
-fn tls_has_the_certificate_a_redirect_and_strict_transport_security() {
+fn tls_adds_certificate_redirect_and_hsts() {
     let mut world = World::new();
     world.certificate("shop", "cert");
     let mut spec =

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_spent_and_idle_namespaces_are_forgotten() {
+    fn returned_budget_is_spendable_and_idle_ones_expire() {
         let mut budget = Budget::default();
         assert_eq!(begun(&mut budget, "a", 0, 30), 10);
         budget.give_back("a", 30);

@@ -134,7 +134,7 @@ impl Desk {
                     (wish.secret, outcome)
                 });
             }
-            self.tell(&book);
+            self.publish(&book);
             let pause = book.look_at(SystemTime::now()).duration_since(SystemTime::now()).unwrap_or_default();
             tokio::select! {
                 Some(ended) = orders.join_next() => match ended {
@@ -163,7 +163,7 @@ impl Desk {
         book.sync(&wishes, find, |secret, wish| secrets::judge(secret, wish, &self.issuer));
     }
 
-    fn tell(&self, book: &Book) {
+    fn publish(&self, book: &Book) {
         let findings = book.findings();
         let mut told = lock(&self.inner.order_findings);
         if **told != findings {

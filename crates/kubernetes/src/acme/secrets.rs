@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_ours_by_label_and_account_and_suffices_by_hosts_and_authority() {
+    fn certificate_is_matched_by_label_account_and_hosts() {
         let issued = Authority::new("ca").issue(&["a.test", "b.test"]);
         let secret = of_certificate(None, &wish(&["a.test"]), &issuer(), &issued.chain, &issued.key);
         let look = |hosts: &[&str], issuer: &Issuer| judge(&typed(&secret), &wish(hosts), issuer);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_comes_back_with_its_memory_and_another_secret_is_not_used() {
+    fn account_is_restored_and_foreign_secret_is_unused() {
         let key = tls::new_account_key().unwrap();
         let mut secret = of_account("holdfast-acme", &key);
         assert_eq!(account(&secret), Ok((key.clone(), Memory::default())));

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_known_yet_and_what_takes_too_long_is_unavailable() {
+    async fn webhook_is_unavailable_before_sync_or_after_timeout() {
         let unknown = server(|_| Err("not yet"));
         assert_eq!(ask(&unknown, request(REVIEW)).await, (503, "not yet\n".to_owned()));
         let (go_on, wait) = std::sync::mpsc::channel::<()>();

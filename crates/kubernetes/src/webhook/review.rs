@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_are_allowed_unseen_and_an_unknown_cluster_gives_no_answer() {
+    fn deletions_pass_and_an_unsynced_cluster_gives_no_answer() {
         let body = review(&ingress(), "DELETE", &Value::Null);
         assert_eq!(json_of(answer(&body, |_| panic!("it is not judged")))["response"]["allowed"], true);
         let body = review(&ingress(), "CREATE", &json!({}));

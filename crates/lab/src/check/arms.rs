@@ -98,7 +98,7 @@ fn compared(experiment: &Experiment, faults: &mut Vec<Fault>) {
         staged.place.clear();
         if let Some(twin) = known.iter().position(|other| *other == staged) {
             let twin = &experiment.arms[twin].name;
-            let what = format!("arm \"{name}\" does nothing otherwise than \"{twin}\"");
+            let what = format!("arm \"{name}\" is the same as \"{twin}\"");
             let hint =
                 "let a template, a program, a configuration or a sysctl differ; an arm against itself is `--control`";
             faults.push(Fault::of_key(path!["arm", at], what).with_hint(hint));

@@ -89,8 +89,8 @@ fn bounds(claim: &Claim, here: &Path) -> Option<Fault> {
         return Some(fault.with_hint("make two claims of it"));
     }
     if *kind == "value" && claim.against.is_some() {
-        let fault = Fault::of_key(here.then("against"), format!("`{first}` is about one arm, and compares with none"));
-        return Some(fault.with_hint("leave `against` out, or claim `times_…` or `more_…`"));
+        let fault = Fault::of_key(here.then("against"), format!("`{first}` looks at one arm"));
+        return Some(fault.with_hint("remove `against`, or claim `times_…` or `more_…`"));
     }
     if *kind != "value" && claim.against.is_none() {
         let fault = Fault::of_key(here.clone(), format!("`{first}` compares \"{}\" with nothing", claim.of));

@@ -66,7 +66,7 @@ fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
     record
 }
 
-fn told(record: &Record) -> String {
+fn story_text(record: &Record) -> String {
     ::report::text::render(&document(record, &judge(record)), 120)
 }
 
@@ -79,8 +79,8 @@ fn has(text: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_whole_record_is_told_in_tables_words_and_verdicts() {
-    let text = told(&record(6, |_| true));
+fn whole_record_becomes_tables_text_and_verdicts() {
+    let text = story_text(&record(6, |_| true));
     has(
         &text,
         &[
@@ -134,7 +134,7 @@ fn reports_which_side_closed_first_and_pays_ports() {
         for sample in record.samples.iter_mut().filter(|sample| sample.arm == "nginx unpooled") {
             sample.figures.insert("closed_first.origin.end".to_owned(), share * 1000.0);
         }
-        told(&record)
+        story_text(&record)
     };
     has(
         &of_nginx(1.0),
@@ -155,7 +155,7 @@ fn reports_which_side_closed_first_and_pays_ports() {
     for sample in &mut none.samples {
         sample.figures.insert("sockets.origin.TIME_WAIT.end".to_owned(), 0.0);
     }
-    assert!(!told(&none).contains("closed first ("), "{}", told(&none));
+    assert!(!story_text(&none).contains("closed first ("), "{}", story_text(&none));
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn reports_one_core_for_all() {
     let mut record = record(1, |_| true);
     record.fingerprint.push(("processor".to_owned(), "1 × Xeon".to_owned()));
     has(
-        &told(&record),
+        &story_text(&record),
         &["processor 1 × Xeon", "client, proxy and origin have one core together, on which each waits for the others"],
     );
     record.fingerprint.retain(|(name, _)| name != "processor");
     record.fingerprint.push(("processor".to_owned(), "12 × Xeon".to_owned()));
-    has(&told(&record), &["client, proxy and origin take these cores from each other."]);
+    has(&story_text(&record), &["client, proxy and origin take these cores from each other."]);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn absent_arms_are_named_without_figures() {
     let mut record = record(6, |name| !name.starts_with("nginx"));
     let why = "nginx is not there: `cargo xtask peers` provides it under target/peers, or install it";
     record.absent = ["nginx unpooled", "nginx pooled"].map(|arm| (arm.to_owned(), why.to_owned())).into();
-    let text = told(&record);
+    let text = story_text(&record);
     has(
         &text,
         &["arm \"nginx unpooled\" is absent: nginx is not there: `cargo xtask peers`", "[holds] a pool gives Holdfast"],
@@ -196,7 +196,7 @@ fn a_record_that_ended_early_has_figures_and_no_verdicts() {
     let mut record = record(3, |_| true);
     record.partial = Some("30 s had room for 3 of 6 rounds".to_owned());
     record.samples.truncate(12);
-    let text = told(&record);
+    let text = story_text(&record);
     has(
         &text,
         &[
@@ -214,7 +214,7 @@ fn names_samples_that_do_not_count() {
     for sample in record.samples.iter_mut().filter(|sample| sample.arm == "direct") {
         sample.void = Some("client was the bottleneck".to_owned());
     }
-    let text = told(&record);
+    let text = story_text(&record);
     has(
         &text,
         &[
@@ -235,7 +235,7 @@ fn keeps_one_pair_for_verdicts_if_time_is_short() {
 }
 
 #[test]
-fn arms_without_hope_of_a_verdict_leave_their_time_to_the_others() {
+fn hopeless_arms_leave_their_time_to_others() {
     let all = ["direct", "nginx unpooled", "nginx pooled", "holdfast unpooled", "holdfast pooled"];
     assert_eq!(worth_running(&all, &["direct"]), all[1..]);
     assert_eq!(worth_running(&all, &["nginx pooled"]), ["direct", "holdfast unpooled", "holdfast pooled"]);

@@ -90,7 +90,7 @@ impl Range {
     }
 
     /// What would decide the claim, in a few words.
-    fn what_is_missing(self, middle: f64, interval: Interval, rounds: usize) -> String {
+    fn missing_rounds(self, middle: f64, interval: Interval, rounds: usize) -> String {
         match self.rounds_wanted(middle, interval, rounds) {
             Some(wanted) => {
                 let more = wanted - rounds;
@@ -128,15 +128,16 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
         Bounded::Times(range) | Bounded::More(range) | Bounded::Value(range) => {
             let outcome = range.outcome(found.interval);
             if outcome == Outcome::Undecided {
-                missing = range.what_is_missing(found.effect, found.interval, found.first.n);
+                missing = range.missing_rounds(found.effect, found.interval, found.first.n);
             }
             (outcome, format!("claimed is {}", range.in_words(show)))
         }
         Bounded::None => match found.direction {
-            Direction::Undecided => (Outcome::Holds, "as it should be, the rounds do not tell them apart".to_owned()),
+            Direction::Undecided => (Outcome::Holds, "as it should be, the rounds show no difference".to_owned()),
             Direction::Higher | Direction::Lower => (
                 Outcome::Fails,
-                "the rounds tell the arm from itself, which chance does once in twenty questions".to_owned(),
+                "the rounds show a difference between the arm and itself; by chance that happens in 1 of 20 controls"
+                    .to_owned(),
             ),
         },
     };
@@ -246,7 +247,7 @@ pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, Roun
         Bounded::Value(range) | Bounded::Times(range) | Bounded::More(range) => {
             let outcome = range.outcome(interval);
             if outcome == Outcome::Undecided {
-                missing = range.what_is_missing(middle, interval, values.len());
+                missing = range.missing_rounds(middle, interval, values.len());
             }
             (outcome, format!("claimed is {}", range.in_words(show)))
         }
@@ -267,13 +268,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_that_would_decide_follow_from_the_distance_to_the_bound() {
+    fn missing_rounds_follow_from_the_distance_to_the_bound() {
         let interval = Interval { low: 1.8, high: 2.2, confidence: 0.95 };
         let range = |least| Range { least: Some(least), most: None };
         // Half of the interval is twice the distance, so it takes four times the rounds.
         assert_eq!(range(1.9).rounds_wanted(2.0, interval, 6), Some(24));
         assert_eq!(range(2.1).rounds_wanted(2.0, interval, 6), Some(24), "it would fail then");
         assert_eq!(range(1.999).rounds_wanted(2.0, interval, 6), None);
-        assert!(range(1.9).what_is_missing(2.0, interval, 6).contains("about 18 more rounds"));
+        assert!(range(1.9).missing_rounds(2.0, interval, 6).contains("about 18 more rounds"));
     }
 }

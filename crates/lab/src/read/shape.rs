@@ -187,7 +187,7 @@ impl Walk {
             [one] => Some(self.table(one, table, at)),
             [] => {
                 let hint = suggestion(table.keys().next().map_or("", |key| key.get_ref().as_ref()), words());
-                let fault = Fault::of_key(at.clone(), format!("{} says nothing that is known", container(at)));
+                let fault = Fault::of_key(at.clone(), format!("{} has no known key", container(at)));
                 self.faults.push(fault.with_hint(hint));
                 None
             }

@@ -1,5 +1,5 @@
 //! Finds plateaus that are not a load: the number of sockets on a port stays at the number of ports that `connect()` can
-//! choose from. The report of F0 mistook one for a property of its gateway.
+//! choose from. Founding report 0 mistook one for a property of its gateway.
 
 use super::arms::Arms;
 use crate::experiment::{Arm as Setting, NetworkKind, Probe};

@@ -103,8 +103,8 @@ fn seconds(value: f64) -> String {
 
 /// Explains the verdicts of a control.
 const CONTROL: &str = "This is a control (A/A): each arm ran against itself, and nothing is claimed of it. \"Holds\" says that \
-                       the rounds do not tell an arm from itself, as it should be; \"fails\" that they do, which chance does \
-                       once in twenty questions. More of them than that, and this machine is too restless for its verdicts.";
+                       the rounds show no difference, as it should be; \"fails\" that they show one. By chance that happens in \
+                       1 of 20 controls. If it happens more often, this machine is too restless for its verdicts.";
 
 /// The verdicts, which are the purpose of the run. Claims come before figures that are only shown.
 fn claims(record: &Record, judged: &[Judged]) -> Section {

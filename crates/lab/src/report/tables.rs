@@ -192,7 +192,7 @@ fn at_end(probes: &[&str], arms: &Arms<'_>) -> Option<Table> {
         [
             (format!("{probe}: all"), format!("sockets.{probe}.end")),
             (format!("{probe}: TIME_WAIT"), format!("sockets.{probe}.TIME_WAIT.end")),
-            (format!("{probe}: of these, closed first by who listens"), format!("closed_first.{probe}.end")),
+            (format!("{probe}: of these, closed first by the listening side"), format!("closed_first.{probe}.end")),
         ]
     });
     let columns: Vec<(String, String)> = columns.filter(|(_, figure)| arms.has(figure)).collect();

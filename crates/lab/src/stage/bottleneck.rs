@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_whose_threads_no_look_has_seen_leaves_the_answer_open() {
+    fn unseen_threads_leave_the_bottleneck_open() {
         let hidden = Busiest { unseen: 0.9, ..busiest((0.05, 0.0)) };
         let said = |proxy| Bottleneck::find(&[("client", hidden), ("proxy", busiest(proxy))], 0.5).to_string();
         assert_eq!(said((0.5, 0.1)), "unknown: threads of client ended before a look saw them");

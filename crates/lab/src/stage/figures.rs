@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_client_voids_a_closed_loop_and_not_an_open_one_that_was_in_time() {
+    fn busy_client_voids_only_late_or_closed_loops() {
         let void = seen([0.0; 5], 0.97).into_sample().void.unwrap();
         assert_eq!(void, "client was the bottleneck: its busiest thread was busy 97 % of the time, and proxy's 50 %");
         let mut open = seen([0.0; 5], 0.97);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn several_loads_add_up_and_the_worst_of_their_quantiles_is_told() {
+    fn several_loads_add_up_with_their_worst_quantiles() {
         let mut two = seen([0.0; 5], 0.5);
         let mut other = two.clients[0].figures.clone();
         (other.requests, other.latency.mean, other.latency.p99) = (3000, Some(6.0), Some(1.0));

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_census_knows_ports_at_either_end_and_windows_that_are_closed() {
+    fn census_knows_both_port_ends_and_closed_windows() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mut socket = Socket::between(address("10.77.1.1:40000"), address("10.77.0.1:80"));
         socket.send_queue = 7;

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_is_told_in_the_words_of_ip() {
+    fn namespace_errors_quote_ip() {
         let error = ip("link set no-such-interface up\n").unwrap_err().to_string();
         assert!(error.contains("no-such-interface"), "{error}");
         ip("link show lo\n").unwrap();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_talk_over_the_switch_with_settings_of_their_own_and_leave_nothing() {
+    fn hosts_talk_over_the_switch_and_leave_no_trace() {
         let sysctls = [("net.core.somaxconn", "77"), ("net.ipv4.ip_local_port_range", "40000 40099")];
         let hosts = [host("a", [10, 77, 0, 1], &[]), host("b", [10, 77, 1, 1], &sysctls)];
         let network = MadeNetwork::make(NetworkKind::Hosts, &hosts).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_is_one_place_and_a_setting_that_it_lacks_is_an_error_that_names_the_host() {
+    fn missing_namespace_setting_names_its_host() {
         let one = MadeNetwork::make(
             NetworkKind::Namespace,
             &[host("a", [127, 0, 0, 1], &[]), host("b", [127, 0, 1, 1], &[])],

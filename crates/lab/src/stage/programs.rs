@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn holdfast_is_started_as_nginx_is_unless_it_has_no_configuration() {
+    fn holdfast_starts_like_nginx_unless_unconfigured() {
         let said = words(&process(Program::Holdfast, "daemon on;\nuser  x;# pid y;\n", &["-q"]));
         let expected =
             "/bin/holdfast -p /sample/proxy -e stderr -g pid /sample/proxy/pid; -c /sample/proxy/nginx.conf -q";
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_nginx_stay_in_its_folder_and_lines_keep_their_numbers() {
+    fn nginx_files_stay_in_their_folder_with_line_numbers() {
         let folder = Path::new("/f");
         let text = with_own_paths("# http {\nevents {}\nhttp\n{\n  proxy_temp_path x;\n}\n", folder);
         assert!(

@@ -44,7 +44,7 @@ impl Stop {
     }
 
     /// Requests the end of the run.
-    pub fn say(&self) {
+    pub fn request_end(&self) {
         self.said.store(true, Ordering::Relaxed);
     }
 
@@ -299,7 +299,7 @@ mod tests {
             kill_process(getpid(), signal).unwrap();
             let deadline = Instant::now() + Duration::from_secs(10);
             while !stop.is_said() {
-                assert!(Instant::now() < deadline, "{signal:?} was not heard");
+                assert!(Instant::now() < deadline, "{signal:?} had no effect");
                 super::super::process::pause();
             }
         }

@@ -108,7 +108,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn removes_the_rest_of_a_killed_run_and_keeps_that_of_a_living_one() {
+    fn removes_leftovers_of_killed_runs_only() {
         let home = tempfile::tempdir().unwrap();
         // A run that is over, whose pid is free now.
         let mut over = Command::new("true").spawn().unwrap();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_that_no_look_has_seen_is_told() {
+    fn unseen_cpu_time_is_reported() {
         let looks: [Seen<'_>; 2] = [(&[(1, 0, 0)], 0), (&[(1, 100, 0)], 700)];
         assert_eq!(found(&looks), Some(Busiest { running: 0.1, queued: 0.0, unseen: 0.7 }));
     }

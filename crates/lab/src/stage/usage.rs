@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_used_when_they_are_neither_idle_nor_waiting_for_a_disk() {
+    fn used_cores_exclude_idle_and_io_wait() {
         let before = parse_cores("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2 3\n");
         let after = parse_cores("cpu  110 10 110 740 110 10 5 5 60 0\n");
         assert!((after.used_since(before) - 0.5).abs() < 1e-9);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_process_has_used_some_time_and_memory_and_its_child_belongs_to_it() {
+    fn own_usage_includes_time_memory_and_its_child() {
         let folder = tempfile::tempdir().unwrap();
         let child = Started::new("sleep", Command::new("sleep").arg("60"), folder.path().join("out")).unwrap();
         let own = std::process::id();

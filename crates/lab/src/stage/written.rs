@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_full_is_named_and_a_link_out_of_the_folder_is_not_followed() {
+    fn full_file_is_named_and_outside_links_are_not_followed() {
         let (folder, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let file = fs::File::create(beside.path().join("large")).unwrap();
         // A sparse file: it has a length but takes no space.

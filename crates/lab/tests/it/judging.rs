@@ -70,7 +70,7 @@ fn count(outcomes: &[Outcome], outcome: Outcome) -> usize {
 }
 
 #[test]
-fn three_to_seven_percent_of_two_thousand_controls_find_a_difference() {
+fn three_to_seven_percent_of_controls_differ() {
     for rounds in [7, 12] {
         let told = count(&simulated(claim(), u64::from(rounds), 2000, rounds, 1.0), Outcome::Fails);
         assert!((60..=140).contains(&told), "{rounds} rounds: {told} of 2000");
@@ -78,14 +78,14 @@ fn three_to_seven_percent_of_two_thousand_controls_find_a_difference() {
 }
 
 #[test]
-fn three_to_seven_percent_of_equal_experiments_find_a_difference() {
+fn three_to_seven_percent_of_equal_experiments_differ() {
     let higher = Claim { times_at_least: Some(1.0), ..claim() };
     let decided = 2000 - count(&simulated(higher, 11, 2000, 12, 1.0), Outcome::Undecided);
     assert!((60..=140).contains(&decided), "{decided} of 2000");
 }
 
 #[test]
-fn a_difference_of_five_percent_in_cpu_per_request_is_found_in_twelve_pairs() {
+fn twelve_pairs_find_five_percent_of_cpu() {
     let higher = Claim { times_at_least: Some(1.0), ..claim() };
     let outcomes = simulated(higher, 5, 300, 12, 1.05);
     let found = count(&outcomes, Outcome::Holds);
@@ -95,7 +95,7 @@ fn a_difference_of_five_percent_in_cpu_per_request_is_found_in_twelve_pairs() {
 #[test]
 fn the_whole_interval_decides_and_not_its_middle() {
     let times = |least, most| Claim { times_at_least: least, times_at_most: most, ..claim() };
-    // F0's sockets towards the gateway port: with and without keepalive.
+    // report 0's sockets towards the gateway port: with and without keepalive.
     let f0 = || (0..8).map(|round| (18.8 + 0.05 * f64::from(round), 15_458.0 + 20.0 * f64::from(round)));
     assert_eq!(outcome(times(Some(100.0), None), f0()), Outcome::Holds);
     assert_eq!(outcome(times(Some(2000.0), None), f0()), Outcome::Fails);
@@ -162,7 +162,7 @@ fn uses_a_difference_where_a_ratio_is_impossible() {
 }
 
 #[test]
-fn below_six_rounds_there_is_no_verdict_and_voids_take_their_partners_with_them() {
+fn no_verdict_below_six_rounds_and_voids_drop_their_pair() {
     let higher = || Claim { times_at_least: Some(1.0), ..claim() };
     let rounds = |count: u32| (0..count).map(|round| (10.0, 20.0 + f64::from(round)));
     let verdict = judged(&paired(higher(), rounds(5))).verdict;
@@ -191,7 +191,7 @@ fn below_six_rounds_there_is_no_verdict_and_voids_take_their_partners_with_them(
 }
 
 #[test]
-fn another_round_is_wanted_where_voids_alone_left_too_few_whatever_the_values_say() {
+fn voids_alone_request_another_round() {
     let higher = || Claim { times_at_least: Some(1.0), ..claim() };
     let rounds = |count: u32| (0..count).map(|round| (10.0, 20.0 + f64::from(round)));
     let mut record = paired(higher(), rounds(6));
@@ -213,7 +213,7 @@ fn another_round_is_wanted_where_voids_alone_left_too_few_whatever_the_values_sa
 }
 
 #[test]
-fn a_claim_whose_arm_was_left_out_was_not_asked() {
+fn claim_with_an_omitted_arm_was_not_asked() {
     let higher = || Claim { times_at_least: Some(1.0), ..claim() };
     let mut record = paired(higher(), (0..8).map(|round| (10.0, 20.0 + f64::from(round))));
     record.experiment.claims.push(Claim { of: "c".to_owned(), says: "c is faster, too".to_owned(), ..higher() });
@@ -227,7 +227,7 @@ fn a_claim_whose_arm_was_left_out_was_not_asked() {
 }
 
 #[test]
-fn lists_what_was_not_measured_or_not_run() {
+fn lists_missing_measurements_and_runs() {
     let higher = || Claim { times_at_least: Some(1.0), ..claim() };
     let rounds = |count: u32| (0..count).map(|round| (10.0, 20.0 + f64::from(round)));
     let mut record = paired(Claim { figure: "cores.proxy".to_owned(), ..higher() }, rounds(8));
@@ -256,7 +256,7 @@ fn record_of_nothing(claim: Claim) -> Record {
 }
 
 #[test]
-fn a_run_fails_by_what_is_claimed_and_not_by_what_is_shown() {
+fn only_claims_can_fail_a_run() {
     let with = |outcome, observed| {
         let mut judged = judged(&record_of_nothing(Claim { observed, ..claim() }));
         judged.verdict.outcome = outcome;
@@ -273,7 +273,7 @@ fn a_run_fails_by_what_is_claimed_and_not_by_what_is_shown() {
 }
 
 #[test]
-fn a_late_load_voids_its_latencies_and_not_what_they_are_no_part_of() {
+fn late_load_voids_only_its_latencies() {
     let values = || (0..8).map(|round| (10.0 + f64::from(round) / 100.0, 5.0));
     let late = |figure: &str| {
         let mut record = paired(Claim { figure: figure.to_owned(), times_at_most: Some(1.0), ..claim() }, values());
@@ -309,5 +309,5 @@ fn a_control_of_an_experiment_is_judged_as_one() {
     let judged = judge(&record);
     assert_eq!(judged.len(), 2);
     assert!(judged.iter().all(|judged| judged.verdict.outcome == Outcome::Holds && judged.claim.observed));
-    assert!(judged[0].verdict.reason.contains("do not tell them apart"), "{}", judged[0].verdict.reason);
+    assert!(judged[0].verdict.reason.contains("show no difference"), "{}", judged[0].verdict.reason);
 }

@@ -30,7 +30,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn reads_what_it_writes(samples in prop::collection::vec(any_sample(), 0..5), seed: u64, partial in proptest::option::of(".{0,9}"), said in ".{0,20}") {
+    fn record_survives_a_round_trip(samples in prop::collection::vec(any_sample(), 0..5), seed: u64, partial in proptest::option::of(".{0,9}"), said in ".{0,20}") {
         let folder = folder();
         let path = folder.path().join("record.json");
         let mut written = record(small(), samples);
@@ -41,7 +41,7 @@ proptest! {
 }
 
 #[test]
-fn a_record_takes_the_place_of_the_one_before_and_leaves_nothing_beside() {
+fn record_replaces_the_previous_one_atomically() {
     let folder = folder();
     let path = folder.path().join("record.json");
     record(small(), vec![sample("direct", 0, "requests", 1.0)]).write(&path).expect("there is room");

@@ -237,7 +237,7 @@ fn a_fill_runs_first_and_is_not_counted() {
 }
 
 #[test]
-fn system_calls_are_counted_where_they_may_be_and_the_probe_is_named_where_not() {
+fn counts_system_calls_where_permitted() {
     let probe = "[[probe]]\nkind = \"calls\"\nname = \"of_origin\"\nprocess = \"origin\"\n\n[[arm]]";
     let ran = perform(&SMALL.replace("[[arm]]", probe).replace("requests = 2000", "requests = 200"));
     if let Some((_, why)) = ran.record.absent.first() {
@@ -253,7 +253,7 @@ fn system_calls_are_counted_where_they_may_be_and_the_probe_is_named_where_not()
 }
 
 #[test]
-fn without_namespaces_arms_that_need_settings_are_absent_and_others_run_on_loopback() {
+fn without_namespaces_only_arms_with_settings_are_absent() {
     let text = SMALL
         .replace("sysctls = { \"net.core.somaxconn\" = \"77\" }\n", "")
         .replace("program = \"nginx\"", "program = \"nginx\"\ndescriptors = 512")
@@ -276,7 +276,7 @@ fn without_namespaces_arms_that_need_settings_are_absent_and_others_run_on_loopb
 }
 
 #[test]
-fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_others_run() {
+fn missing_program_leaves_other_arms_running() {
     let text = SMALL.replace("requests = 2000", "requests = 200")
         + "[[arm]]\nname = \"other\"\nvalues = { greeting = \"x\" }\nprograms = { origin = \"no-such-server\" }\n";
     let ran = perform(&text);
@@ -442,7 +442,7 @@ fn errors_name_the_line_and_quote_the_program_and_leave_nothing() {
 }
 
 #[test]
-fn a_load_is_told_of_while_it_runs_and_its_warm_up_is_not() {
+fn load_progress_excludes_warm_up() {
     let (mut loading, mut looks) = (false, Vec::new());
     let mut perform_for = |seconds: &str| {
         looks.clear();
@@ -474,7 +474,7 @@ fn a_load_is_told_of_while_it_runs_and_its_warm_up_is_not() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_it_has_and_says_so() {
+fn interrupted_run_keeps_its_results() {
     let text = SMALL.replace("rounds = 1", "rounds = 9").replace("requests = 2000", "requests = 500");
     let stop = Stop::default();
     let begun = Instant::now();
@@ -482,7 +482,7 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
     let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
         loads += usize::from(matches!(event, Event::Loading));
         if loads == 2 {
-            stop.say();
+            stop.request_end();
         }
     });
     assert!(begun.elapsed() < Duration::from_mins(1));
@@ -494,12 +494,12 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_between_two_samples_begins_no_other() {
+fn interrupt_between_samples_starts_no_other() {
     let text = SMALL.replace("rounds = 1", "rounds = 9").replace("requests = 2000", "requests = 200");
     let stop = Stop::default();
     let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
         if matches!(event, Event::Taken(_)) {
-            stop.say();
+            stop.request_end();
         }
     });
     let said = format!("{}1: interrupted before sample 2 of 9 (arm only, round 2)", line_of(&text, "[[arm]]"));
@@ -509,7 +509,7 @@ fn a_run_that_is_interrupted_between_two_samples_begins_no_other() {
 }
 
 #[test]
-fn a_disk_that_is_full_ends_the_run_and_keeps_what_was_written() {
+fn full_disk_ends_the_run_and_keeps_written_results() {
     let text = SMALL.replace("rounds = 1", "rounds = 3").replace("requests = 2000", "requests = 200");
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("record.json");

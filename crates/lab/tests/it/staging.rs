@@ -75,7 +75,7 @@ fn arms_differ_in_their_own_settings() {
 }
 
 #[test]
-fn an_arm_that_only_waits_needs_nothing_of_the_url_of_the_others() {
+fn waiting_arm_needs_no_url() {
     let mut experiment = loaded().experiment;
     experiment.loads[0].url = "http://{{proxy.2}}:{{port}}/".to_owned();
     experiment.arms.truncate(1);
@@ -129,7 +129,7 @@ fn quick_and_options_change_what_they_name() {
 }
 
 #[test]
-fn a_control_runs_each_arm_against_itself_and_asks_what_the_claims_ask() {
+fn control_runs_each_arm_against_itself() {
     let control =
         loaded().experiment.adapted(&Adaptation { control: true, ..Adaptation::default() }).expect("a control");
     let arms: Vec<&str> = control.arms.iter().map(|arm| arm.name.as_str()).collect();

@@ -78,7 +78,7 @@ fn stage(experiment: &Experiment, arm: &str) -> Staged {
 }
 
 #[test]
-fn each_combination_of_swept_values_is_an_experiment_of_its_own() {
+fn each_swept_combination_is_an_experiment() {
     let cells = whole().cells();
     let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
     let expected = ["small-612-1", "small-612-30", "small-612-256", "small-16k-1", "small-16k-30", "small-16k-256"];
@@ -126,7 +126,7 @@ fn a_fill_is_the_same_for_all_arms_except_its_url() {
 }
 
 #[test]
-fn an_arm_may_load_with_another_program_and_start_another_with_words_of_its_own() {
+fn arm_may_override_load_and_program() {
     let other = stage(&whole().cells()[0], "by wrk");
     assert_eq!((other.loads[0].program, other.loads[0].arguments.join(" ")), (Client::Hey, "-c 1 -cpus 1".to_owned()));
     let proxy = other.processes.iter().find(|process| process.name == "proxy").unwrap();

@@ -108,13 +108,13 @@ fn drive<L: Load>(
     // Before the first thread starts, so that all threads leave signals to this descriptor.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let outlets = Outlets { exporter: exporter(files)?, pushes: Pushes::start(&files.push)? };
-    let driven = drive_until_told(load, part, progress, files, &signals, outlets);
+    let driven = drive_until_stopped(load, part, progress, files, &signals, outlets);
     // Writing the report can take long or block forever, so a second signal must still end the program.
-    std::thread::spawn(move || end_when_told_twice(&signals));
+    std::thread::spawn(move || end_on_second_signal(&signals));
     driven
 }
 
-fn drive_until_told<L: Load>(
+fn drive_until_stopped<L: Load>(
     load: &L,
     part: Parts,
     progress: Progress,
@@ -156,7 +156,7 @@ fn drive_until_told<L: Load>(
         written: true,
     };
     let summary = std::thread::scope(|scope| {
-        scope.spawn(|| stop_when_told(signals, &stopper, &over, told).unwrap_or_else(fail));
+        scope.spawn(|| stop_on_signal(signals, &stopper, &over, told).unwrap_or_else(fail));
         if let Some(closes) = closes {
             scope.spawn(|| sockets::look_on(&shared, closes, &addresses, at, load.interval(), &over));
         }
@@ -313,7 +313,7 @@ fn begin<L: Load>(load: L, part: Parts, progress: Progress, signals: &Signals) -
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
         }
-        if let Some(ask) = told_to_end(signals)? {
+        if let Some(ask) = end_requested(signals)? {
             if state.call_off() {
                 return Err(stopped_before_first::<L>());
             }
@@ -368,7 +368,7 @@ fn start<L: Load>(
 
 /// Ends the run on a signal. If a worker does not end in time, for example because of an endless script, another signal
 /// ends the program. `told` is the time of a signal that came during the start.
-fn stop_when_told(
+fn stop_on_signal(
     signals: &Signals,
     stopper: &Stopper,
     over: &AtomicBool,
@@ -382,7 +382,7 @@ fn stop_when_told(
             Err(error) => return Err(format!("poll() failed: {error}")),
         }
         let is_stuck = told.is_some_and(|since| since.elapsed() >= PATIENCE);
-        match told_to_end(signals)? {
+        match end_requested(signals)? {
             Some(ask) if is_stuck => Signals::end_by(ask),
             Some(_) => {
                 stopper.stop();
@@ -402,10 +402,10 @@ fn stop_when_told(
 
 /// Handles signals after the run. A first signal may have been meant for the run, so the report is still written; the
 /// second one ends the program.
-fn end_when_told_twice(signals: &Signals) {
+fn end_on_second_signal(signals: &Signals) {
     let mut told = false;
     loop {
-        match told_to_end(signals) {
+        match end_requested(signals) {
             Ok(Some(ask)) if told => Signals::end_by(ask),
             Ok(Some(_)) => {
                 told = true;
@@ -423,7 +423,7 @@ fn end_when_told_twice(signals: &Signals) {
     }
 }
 
-fn told_to_end(signals: &Signals) -> Result<Option<Ask>, String> {
+fn end_requested(signals: &Signals) -> Result<Option<Ask>, String> {
     while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
         if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
             return Ok(Some(ask));

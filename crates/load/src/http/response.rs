@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_is_told_apart() {
+    fn recognizes_invalid_responses() {
         let cause = |bytes: &[u8]| read(bytes, 1000, RequestKind::Other).1;
         assert_eq!(cause(b"SSH-2.0-x\r\n"), Some(Cause::NotHttp));
         assert_eq!(cause(&[21, 3, 1, 0, 2, 2, 70]), Some(Cause::SpeaksTls));

@@ -114,7 +114,7 @@ fn serve<R: Serialize + Send + 'static>(
         by_parent.store(true, Ordering::Relaxed);
         to_stop.store(true, Ordering::Release);
     });
-    let said = tell(&crew, &mut to);
+    let said = send(&crew, &mut to);
     let by_script = stop.load(Ordering::Acquire) && !told.load(Ordering::Relaxed);
     // The parent no longer reads, so the workers must stop.
     crew.together.stop.store(true, Ordering::Relaxed);
@@ -132,7 +132,7 @@ fn serve<R: Serialize + Send + 'static>(
 }
 
 /// Sends messages until the workers have ended.
-fn tell<R: Serialize>(crew: &Crew<R>, to: &mut impl Write) -> io::Result<()> {
+fn send<R: Serialize>(crew: &Crew<R>, to: &mut impl Write) -> io::Result<()> {
     while let Ok(message) = crew.messages.recv() {
         if let Some(said) = Said::of(message) {
             to.write_all(&encode(&said))?;

@@ -85,7 +85,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| cannot(index, &error.into()))?;
         leashes.push((Some(started.to), pidfd));
         let (child, from, workers, sender) = (started.child, started.from, started.workers, sender.clone());
-        threads.push(std::thread::spawn(move || hear(child, from, workers, &sender)));
+        threads.push(std::thread::spawn(move || receive(child, from, workers, &sender)));
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
@@ -115,7 +115,7 @@ fn spawn<R>(mut command: Command, order: &Order, workers: Range<usize>) -> io::R
 }
 
 /// Passes on the messages of a process until it ends.
-fn hear<R: DeserializeOwned>(
+fn receive<R: DeserializeOwned>(
     mut child: Child,
     mut from: BufReader<ChildStdout>,
     workers: Range<usize>,

@@ -256,8 +256,7 @@ fn render(first: &Run, second: &Run) -> String {
     let _ = writeln!(text, "{:<13} {:>10.3} % {:>10.3} %", "errors", first.errors, second.errors);
     let _ = writeln!(text, "\n{} and {} intervals were compared.", first.intervals, second.intervals);
     if first.intervals < INTERVALS_MIN || second.intervals < INTERVALS_MIN {
-        let _ =
-            writeln!(text, "That is too few to tell a difference from chance: {INTERVALS_MIN} are needed at least.");
+        let _ = writeln!(text, "Too few to decide: {INTERVALS_MIN} intervals are needed.");
     }
     text
 }

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_has_three_digits() {
+    fn shows_three_digits() {
         assert_eq!([1.0, 12_345.0, 999_999.0, 1.5e9].map(time), ["1.00 ns", "12.3 us", "1000 us", "1.50 s"]);
         assert_eq!([5.0, 1234.0, 5e6].map(bytes), ["5 B", "1.23 kB", "5.00 MB"]);
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_concluded_from_a_body_that_is_not_json_or_too_long() {
+    fn long_or_non_json_bodies_teach_nothing() {
         let response = Response { status: 200, fields: &[], body: b"<html>" };
         assert!(!holds(Subject::Pointer(String::new()), Condition::Exists, &response));
         let long = vec![b'x'; BODY_CHECKED_MAX + 1];

@@ -10,21 +10,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Worker {
     /// Takes frames of HTTP/2, and the events in them.
-    pub(super) fn hear_stream(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_stream(&mut self, slot: usize, bytes: &[u8]) -> Heard {
         let now_ms = self.seat.now_ns / 1_000_000;
         let Some(connection) = self.connections.get_mut(slot) else { return Heard::default() };
         let Some(one_stream) = &mut connection.one_stream else { return Heard::default() };
         let (mut body, mut reply) = (std::mem::take(&mut self.frame), Vec::new());
         body.clear();
         one_stream.take(bytes, now_ms, &mut body, &mut reply);
-        let mut heard = self.hear_events(slot, &body);
+        let mut heard = self.read_events(slot, &body);
         self.frame = body;
         heard.reply = reply;
         heard
     }
 
     /// Parses bytes of a response, and returns how the connection ends, if it does.
-    pub(super) fn hear_events(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_events(&mut self, slot: usize, bytes: &[u8]) -> Heard {
         let Self { connections, seat, setup, .. } = self;
         let Seat { record, now_ns, .. } = seat;
         let Some(options) = &setup.options.events else { return Heard::default() };

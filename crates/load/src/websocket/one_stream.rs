@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_a_response_are_told_apart() {
+    fn distinguishes_ends_of_a_response() {
         let complete = read(|server, out| server.respond(StreamId(1), 404, true, out, |_| ()).unwrap());
         assert_eq!(complete, ("HTTP/1.1 404 \r\n\r\n".to_owned(), Some(StreamEnd::Complete)));
         let reset = |code| read(move |server, out| server.reset(StreamId(1), code, out)).1;

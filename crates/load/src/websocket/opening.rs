@@ -312,13 +312,13 @@ impl Worker {
             self.storm = None;
         }
         if let Some(join) = &setup.options.join
-            && let Err(ending) = self.say(slot, setup.fill(join, number).as_bytes())
+            && let Err(ending) = self.send_text(slot, setup.fill(join, number).as_bytes())
         {
             return self.finish(slot, ending);
         }
         if !stalled {
-            let heard = self.hear_first(slot, frames);
-            self.settle_heard(slot, &heard);
+            let heard = self.read_first(slot, frames);
+            self.settle_read(slot, &heard);
             // Bytes that arrived meanwhile were reported before the response was read.
             self.seat.reactor.wake(task);
         }

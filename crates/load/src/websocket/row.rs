@@ -154,7 +154,7 @@ mod tests {
     use crate::series::Series;
 
     #[test]
-    fn neighbours_add_up_but_for_what_is_open() {
+    fn merging_adds_everything_but_open_connections() {
         let mut series = Series::<Row>::new(Duration::from_secs(1));
         for number in 0..2_100u64 {
             let mut record = WebSocketRecord { established: 2, sent: 3, open: number, ..WebSocketRecord::default() };

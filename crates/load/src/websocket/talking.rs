@@ -48,14 +48,14 @@ impl Worker {
             };
             let read = stream.read_with(READ_BYTES, |bytes| {
                 self.seat.record.bytes_received += bytes.len() as u64;
-                self.hear(slot, bytes)
+                self.read_frames(slot, bytes)
             });
             let is_truncated = stream.is_truncated();
             if let Some(connection) = self.connections.get_mut(slot) {
                 connection.stream = Some(stream);
             }
             match read {
-                Ok(Read::Data(heard)) => self.settle_heard(slot, &heard),
+                Ok(Read::Data(heard)) => self.settle_read(slot, &heard),
                 Ok(Read::NotReady) => return,
                 Ok(Read::Closed) if is_truncated => return self.finish(slot, Ending::Truncated),
                 Ok(Read::Closed) => return self.finish(slot, self.ending_of_fin(slot)),
@@ -78,17 +78,17 @@ impl Worker {
     }
 
     /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
-    pub(super) fn hear(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_frames(&mut self, slot: usize, bytes: &[u8]) -> Heard {
         if self.setup.options.is_http2() {
-            return self.hear_stream(slot, bytes);
+            return self.read_stream(slot, bytes);
         }
-        self.hear_first(slot, bytes)
+        self.read_first(slot, bytes)
     }
 
     /// The same for bytes without frames of HTTP/2, as they come behind a head.
-    pub(super) fn hear_first(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
+    pub(super) fn read_first(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         if self.setup.options.events.is_some() {
-            return self.hear_events(slot, bytes);
+            return self.read_events(slot, bytes);
         }
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
@@ -139,7 +139,7 @@ impl Worker {
     }
 
     /// Sends the reply, and ends the connection if it has ended.
-    pub(super) fn settle_heard(&mut self, slot: usize, heard: &Heard) {
+    pub(super) fn settle_read(&mut self, slot: usize, heard: &Heard) {
         if !heard.reply.is_empty()
             && let Err(ending) = self.transmit(slot, &heard.reply)
         {
@@ -216,7 +216,7 @@ impl Worker {
         let stamp = Stamp { run: self.setup.run, room: connection.room, number, due_ns };
         let mut text = std::mem::take(&mut self.text);
         stamp.encode(self.setup.options.message_bytes, &mut text);
-        let said = self.say(slot, &text);
+        let said = self.send_text(slot, &text);
         self.text = text;
         self.seat.record.sent += 1;
         if let Err(ending) = said {
@@ -225,7 +225,7 @@ impl Worker {
     }
 
     /// Sends a text message.
-    pub(super) fn say(&mut self, slot: usize, text: &[u8]) -> Result<(), Ending> {
+    pub(super) fn send_text(&mut self, slot: usize, text: &[u8]) -> Result<(), Ending> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         // Masks protect intermediaries from scripts in browsers; for a load any random number is fine.

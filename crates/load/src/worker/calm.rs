@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_is_charged_with_what_it_ran_since_nothing_was_due() {
+    fn worker_is_charged_for_time_without_due_work() {
         let mut calm = Calm::at_begin(7);
         // The time the thread ran before the start does not count into the lag of the first request.
         assert_eq!(calm.own_ns(50_000, || 20_007), 20_000);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_asked_no_more_often_than_it_is_told_to() {
+    fn clock_is_read_at_most_at_its_period() {
         let mut calm = Calm::at_begin(100);
         calm.note(19_999, 20_000, || unreachable!("the moment is fresh"));
         calm.note(20_000, 20_000, || 900);

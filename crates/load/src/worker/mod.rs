@@ -174,7 +174,7 @@ fn run_to_end<J: Job>(job: &mut J, start: Start) -> io::Result<()> {
             seat.record.generator_mut().turn.record(turn_ns);
         }
         dispatch(job, DUE_IN_A_ROW);
-        let told = job.seat().is_told_to_stop();
+        let told = job.seat().is_stopping();
         if job.is_over(told) {
             break;
         }
@@ -197,7 +197,7 @@ fn run_to_end<J: Job>(job: &mut J, start: Start) -> io::Result<()> {
     job.end();
     turn_interval(job, true);
     let completed_ns = job.completed_ns();
-    job.seat().say_done(completed_ns);
+    job.seat().announce_done(completed_ns);
     failure.map_or(Ok(()), Err)
 }
 
@@ -239,12 +239,12 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
     let generator = record.generator_mut();
     (generator.spent, generator.spent_most) = (spent, spent);
     job.complete(&mut record);
-    job.seat().tell(record, last);
+    job.seat().send_record(record, last);
     let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(job.seat().interval() + 1);
     for slept in first..now {
         let Some(record) = job.slept_through() else { break };
         job.seat().turn_to(slept);
-        job.seat().tell(Loan::of(record), false);
+        job.seat().send_record(Loan::of(record), false);
     }
     job.seat().turn_to(now);
 }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// The messages of a worker with five due times: its merged record, and whether its last messages came in order.
-    fn told(every_ns: u64, stop: bool) -> (HttpRecord, bool) {
+    fn merged_records(every_ns: u64, stop: bool) -> (HttpRecord, bool) {
         let (messages, heard) = channel();
         let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::new(AtomicBool::new(stop)) });
         together.begin(Instant::now());
@@ -323,15 +323,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_done_and_told_by_the_interval() {
-        let (whole, in_order) = told(2_000_000, false);
+    fn due_work_is_done_and_reported_per_interval() {
+        let (whole, in_order) = merged_records(2_000_000, false);
         assert!(in_order);
         assert_eq!((whole.generator.lag.count(), whole.generator.lag_own.count(), whole.cut_off), (5, 5, 0));
     }
 
     #[test]
-    fn a_worker_that_is_told_to_stop_says_what_is_left() {
-        let (whole, in_order) = told(3_600_000_000_000, true);
+    fn stopped_worker_reports_unfinished_requests() {
+        let (whole, in_order) = merged_records(3_600_000_000_000, true);
         assert!(in_order);
         assert_eq!((whole.generator.lag.count(), whole.cut_off), (0, 5));
     }

@@ -104,7 +104,7 @@ impl<R: Recorded> Seat<R> {
         self.calm.note(self.now_ns, every_ns, thread_cpu_ns);
     }
 
-    pub(super) fn is_told_to_stop(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
@@ -155,13 +155,13 @@ impl<R: Recorded> Seat<R> {
     }
 
     /// Sends the record of the interval. If the receiver is gone, it has no reader.
-    pub(super) fn tell(&self, record: Loan<R>, last: bool) {
+    pub(super) fn send_record(&self, record: Loan<R>, last: bool) {
         let (worker, interval) = (self.index, self.interval);
         let _ = self.messages.send(Message::Interval { worker, interval, record, last });
     }
 
     /// Reports the end of the worker.
-    pub(super) fn say_done(&self, completed_ns: Option<u64>) {
+    pub(super) fn announce_done(&self, completed_ns: Option<u64>) {
         let ended_ns = self.now_ns;
         let completed_ns = completed_ns.unwrap_or(ended_ns);
         let _ = self.messages.send(Message::Done { worker: self.index, ended_ns, completed_ns });

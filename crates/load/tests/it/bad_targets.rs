@@ -30,7 +30,7 @@ fn answered_with(bytes: &'static [u8]) -> Tally {
 }
 
 #[test]
-fn nobody_listens() {
+fn refused_connections_are_counted() {
     let (address, _bound) = refusing();
     let summary = run(requests(target(address, "/"), 5, 2));
     expect_all(&summary.record.whole(), Cause::Refused, 5);

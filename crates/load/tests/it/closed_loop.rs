@@ -19,7 +19,7 @@ fn requests_go_over_kept_connections_and_are_all_counted() {
 }
 
 #[test]
-fn without_keepalive_each_request_has_a_connection_and_the_target_closes_it() {
+fn without_keepalive_each_request_opens_a_connection() {
     let origin = origin(origin::Options::default());
     let options = Options { keepalive: false, ..requests(target(origin.address(), "/"), 50, 3) };
     let summary = run(options);
@@ -51,7 +51,7 @@ fn pipelined_requests_are_answered_in_order_and_counted_each() {
 }
 
 #[test]
-fn what_was_pipelined_behind_an_announced_end_is_sent_again() {
+fn requests_pipelined_behind_a_close_are_resent() {
     let closing = Closing { after_requests: Some(5), ..Closing::default() };
     let origin = origin(origin::Options { closing, ..origin::Options::default() });
     let summary = run(Options { pipeline: 4, ..requests(target(origin.address(), "/"), 60, 1) });
@@ -101,7 +101,7 @@ fn targets_at_several_addresses_have_connections_of_their_own() {
 }
 
 #[test]
-fn a_body_with_values_is_sent_whole_also_when_it_does_not_fit_into_the_socket() {
+fn templated_body_larger_than_the_socket_is_sent_whole() {
     let origin = origin(origin::Options::default());
     let mut target = target(origin.address(), "/echo?id={{counter}}");
     target.method = "POST".to_owned();
@@ -148,7 +148,7 @@ fn a_run_by_time_ends_in_time_and_shows_its_intervals() {
 }
 
 #[test]
-fn a_run_that_is_stopped_tells_what_it_has() {
+fn stopped_run_reports_its_results() {
     let origin = origin(origin::Options::default());
     let options = Options {
         duration: None,
@@ -181,7 +181,7 @@ fn source_addresses_are_taken_in_turn() {
 }
 
 #[test]
-fn what_is_unanswered_at_the_end_counts_with_the_time_it_was_waited_for() {
+fn unanswered_requests_count_with_their_waiting_time() {
     let origin = origin(origin::Options::default());
     let options = Options {
         duration: Some(Duration::from_millis(600)),

@@ -127,7 +127,7 @@ fn over_http2(options: Options) -> Options {
 }
 
 #[test]
-fn over_http2_events_are_counted_and_timed_until_the_load_closes() {
+fn http2_events_are_counted_and_timed_until_the_end() {
     let origin = origin(origin::Options::default());
     let summary = run(over_http2(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) }));
     let record = &summary.record;
@@ -139,7 +139,7 @@ fn over_http2_events_are_counted_and_timed_until_the_load_closes() {
 }
 
 #[test]
-fn over_http2_streams_that_end_are_opened_again_after_the_last_id() {
+fn ended_http2_event_streams_reopen_after_the_last_id() {
     let origin = origin(origin::Options::default());
     for (by, ending) in [("", Ending::Complete), ("&by=reset", Ending::Reset)] {
         let path = format!("/events?every=2&count=5{by}");

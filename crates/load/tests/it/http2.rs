@@ -115,7 +115,7 @@ fn one_stream_at_a_time_waits_in_line_in_open_loop() {
 }
 
 #[test]
-fn a_connection_that_ends_by_goaway_is_opened_anew_and_no_request_fails() {
+fn goaway_reopens_without_failed_requests() {
     for unannounced in [false, true] {
         let closing = Closing { after_requests: Some(20), unannounced, ..Closing::default() };
         let origin = origin(origin::Options { closing, ..origin::Options::default() });
@@ -130,7 +130,7 @@ fn a_connection_that_ends_by_goaway_is_opened_anew_and_no_request_fails() {
 }
 
 #[test]
-fn open_loop_sends_again_what_was_not_looked_at() {
+fn open_loop_resends_unprocessed_streams() {
     let closing = Closing { after_requests: Some(7), unannounced: true, ..Closing::default() };
     let origin = origin(origin::Options { closing, ..origin::Options::default() });
     let pace = Pace::constant(2000.0, Duration::from_millis(300));
@@ -252,7 +252,7 @@ fn nginx(folder: &tempfile::TempDir, server: &str) -> (Nginx, SocketAddr) {
 }
 
 #[test]
-fn nginx_answers_and_ends_connections_after_its_number_of_requests() {
+fn nginx_closes_after_its_request_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (_nginx, address) = nginx(&folder, "http2 on; keepalive_requests 100; http2_max_concurrent_streams 6;");
     let summary = run(over_http2(target(address, "/"), 1000, 2, 10));
@@ -311,7 +311,7 @@ fn bodies_in_pieces_arrive_whole_and_without_a_length() {
 }
 
 #[test]
-fn pieces_at_a_rate_take_their_time_on_each_stream_and_no_timeout() {
+fn paced_bodies_cause_no_timeout() {
     let origin = origin(origin::Options::default());
     let upload = Upload { chunked: true, piece_bytes: 1000, bytes_per_second: Some(8000.0) };
     let options = upload_to(origin.address(), &[b'x'; 8000], upload, 4, 4);
@@ -325,7 +325,7 @@ fn pieces_at_a_rate_take_their_time_on_each_stream_and_no_timeout() {
 }
 
 #[test]
-fn an_answer_before_the_end_of_slow_pieces_ends_the_stream_alone() {
+fn response_before_a_slow_body_ends_only_its_stream() {
     let peer = reading_target(|service, stream| service.respond(stream, 413, &[], true));
     let upload = Upload { chunked: true, piece_bytes: 1000, bytes_per_second: Some(20_000.0) };
     let summary = run(upload_to(peer.address(), &vec![b'x'; 100_000], upload, 5, 1));

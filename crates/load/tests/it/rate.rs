@@ -21,7 +21,7 @@ fn a_rate_is_kept_over_few_connections() {
 }
 
 #[test]
-fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
+fn own_lag_never_exceeds_lag() {
     let origin = origin(origin::Options::default());
     let options = Options {
         pace: Pace::constant(1_000.0, Duration::from_millis(500)),
@@ -53,7 +53,7 @@ fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
 }
 
 #[test]
-fn large_bodies_are_read_to_their_ends_although_requests_become_due_meanwhile() {
+fn large_bodies_are_read_while_requests_become_due() {
     let origin = origin(origin::Options::default());
     let summary = run(Options {
         pace: Pace::constant(400.0, Duration::from_millis(500)),
@@ -67,7 +67,7 @@ fn large_bodies_are_read_to_their_ends_although_requests_become_due_meanwhile() 
 }
 
 #[test]
-fn stages_follow_each_other_and_random_arrivals_keep_their_number() {
+fn stages_run_in_order_and_random_arrivals_keep_count() {
     let origin = origin(origin::Options::default());
     let stage = |from, to| Stage { duration: Duration::from_millis(400), from, to };
     let pace = |spacing| Pace::Open { stages: vec![stage(0.0, 500.0), stage(500.0, 500.0)], spacing };
@@ -80,7 +80,7 @@ fn stages_follow_each_other_and_random_arrivals_keep_their_number() {
 }
 
 #[test]
-fn requests_wait_in_line_when_connections_are_few_and_that_is_the_targets_latency() {
+fn waiting_for_a_connection_counts_as_latency() {
     let origin = origin(origin::Options::default());
     let summary = run(Options {
         pace: Pace::constant(100.0, Duration::from_millis(200)),
@@ -171,7 +171,7 @@ impl Frozen {
 }
 
 #[test]
-fn a_frozen_server_is_charged_for_everything_that_was_due_meanwhile() {
+fn frozen_server_is_charged_for_all_due_requests() {
     let (whole, after, lasting) = (Duration::from_secs(3), Duration::from_millis(700), Duration::from_millis(1500));
     Frozen { rate: 200.0, whole, after, lasting }.check();
 }

@@ -178,7 +178,7 @@ fn scenarios_are_chosen_by_weight() {
 }
 
 #[test]
-fn failed_checks_are_counted_by_name_and_missing_values_end_the_iteration() {
+fn failed_checks_are_counted_and_missing_values_end_it() {
     let server = Recorder::start(|request| match request.path.as_str() {
         "/a" => ok("Content-Type: text/html\r\n", "{\"state\":\"closed\"}"),
         "/b" => "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno".to_owned(),
@@ -234,7 +234,7 @@ fn a_request_without_a_response_ends_its_iteration() {
 }
 
 #[test]
-fn steps_may_go_to_several_addresses_and_cookies_stay_with_their_host() {
+fn steps_may_use_several_hosts_with_separate_cookies() {
     let (one, other) = (Recorder::start(|_| ok("Set-Cookie: a=1; Path=/\r\n", "")), Recorder::start(|_| ok("", "")));
     let text = format!(
         "[[scenario]]\nname = 's'\n[[scenario.step]]\nname = 'a'\nurl = '/a'\n[[scenario.step]]\nname = 'b'\n\

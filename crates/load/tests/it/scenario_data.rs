@@ -67,7 +67,7 @@ fn sequential_rows_repeat_and_random_rows_scatter() {
 }
 
 #[test]
-fn each_user_keeps_a_row_of_its_own() {
+fn each_user_keeps_its_row() {
     let (ids, _) = play("unique", "user", 7, |options| options.requests = Some(63));
     let counts: Vec<usize> = (0..7).map(|id| ids.iter().filter(|known| **known == id).count()).collect();
     assert!(counts.iter().sum::<usize>() == 63 && counts.iter().all(|count| *count > 0), "{counts:?}");

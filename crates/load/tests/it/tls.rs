@@ -147,7 +147,7 @@ fn peer(act: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
 }
 
 #[test]
-fn a_handshake_that_stalls_has_its_own_timeout() {
+fn stalled_handshake_has_its_own_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let tls = TlsOptions { insecure: true, ..TlsOptions::default() };
     let options = asking(silent.local_addr().unwrap(), "/", 1, 1, tls);
@@ -156,7 +156,7 @@ fn a_handshake_that_stalls_has_its_own_timeout() {
 }
 
 #[test]
-fn a_peer_without_tls_and_one_that_leaves_are_told_apart() {
+fn distinguishes_plain_peers_from_leaving_ones() {
     let tls = || TlsOptions { insecure: true, ..TlsOptions::default() };
     let plain = origin(origin::Options::default());
     let summary = run(asking(plain.address(), "/", 1, 1, tls()));

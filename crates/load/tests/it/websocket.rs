@@ -108,7 +108,7 @@ fn heartbeats_are_answered_or_the_connection_is_given_up() {
 }
 
 #[test]
-fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
+fn own_lag_never_exceeds_lag() {
     let origin = origin(origin::Options::default());
     let heartbeat = Some(Duration::from_millis(50));
     let talking = Options { heartbeat, rate: 200.0, ..of(&origin, "/websocket/echo", 10, 500) };

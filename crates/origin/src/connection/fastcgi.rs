@@ -43,7 +43,7 @@ impl FastcgiTalk {
 
 impl Dialogue {
     /// Takes records as far as the state allows; returns the number of consumed bytes.
-    pub(super) fn hear_fastcgi(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) -> usize {
+    pub(super) fn read_fastcgi(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while matches!(self.state, State::Head | State::Body(_)) {
             let Some(talk) = &mut self.fastcgi else { break };

@@ -22,10 +22,10 @@ impl Dialogue {
     }
 
     /// Handles bytes that were read together with the preface.
-    pub(super) fn hear_http2(&mut self, bytes: &[u8], site: &mut Site) {
+    pub(super) fn read_http2(&mut self, bytes: &[u8], site: &mut Site) {
         let Some((mut session, mut who)) = self.take_session() else { return };
         let mut out = std::mem::take(&mut site.frames);
-        session.hear(bytes, &mut who, site, &mut out);
+        session.read_frames(bytes, &mut who, site, &mut out);
         session.keep(&out);
         out.clear();
         site.frames = out;
@@ -70,7 +70,7 @@ impl Dialogue {
         let mut is_over = None;
         let mut again = true;
         if out.len() < OUT_BYTES_MAX && !session.is_closed() {
-            match stream.read_with(READ_BYTES, |bytes| session.hear(bytes, &mut who, site, &mut out)) {
+            match stream.read_with(READ_BYTES, |bytes| session.read_frames(bytes, &mut who, site, &mut out)) {
                 Ok(Read::Data(())) => {}
                 Ok(Read::NotReady) => again = !out.is_empty(),
                 Ok(Read::Closed) => {

@@ -224,7 +224,7 @@ impl Multiplex {
     }
 
     /// Handles received bytes.
-    pub(crate) fn hear(&mut self, mut bytes: &[u8], who: &mut Who<'_>, site: &mut Site, out: &mut Vec<u8>) {
+    pub(crate) fn read_frames(&mut self, mut bytes: &[u8], who: &mut Who<'_>, site: &mut Site, out: &mut Vec<u8>) {
         let now = site.reactor.now();
         let mut head = std::mem::take(&mut site.http2_head);
         loop {

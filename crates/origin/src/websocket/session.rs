@@ -135,7 +135,7 @@ impl Session {
             }
             Reading::AtOnce => READ_BYTES,
         };
-        match stream.read_with(max, |bytes| self.hear(stream, site, bytes))? {
+        match stream.read_with(max, |bytes| self.read_frames(stream, site, bytes))? {
             Read::Data(heard) => heard.map(|()| Step::Again),
             Read::NotReady => Ok(Step::Wait),
             Read::Closed => {
@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// Handles received bytes.
-    pub(crate) fn hear(&mut self, stream: &Transport, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn read_frames(&mut self, stream: &Transport, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
         let now = site.reactor.now();
         self.heard = now;
         let mut out = std::mem::take(&mut site.frames);

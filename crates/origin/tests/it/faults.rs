@@ -76,7 +76,7 @@ fn a_half_closed_connection_takes_a_request_and_never_answers() {
 }
 
 #[test]
-fn close_after_concerns_its_own_connection_only() {
+fn close_after_affects_only_its_connection() {
     let origin = start(Options::default());
     let (mut client, mut other) = (Client::connect(&origin), Client::connect(&origin));
     client.get("/close-after?idle=30&style=reset");
@@ -89,7 +89,7 @@ fn close_after_concerns_its_own_connection_only() {
 }
 
 #[test]
-fn always_closes_if_told_to() {
+fn always_close_option_closes_every_connection() {
     let origin = start(Options { always_close: true, ..Options::default() });
     let mut client = Client::connect(&origin);
     client.get("/");
@@ -114,7 +114,7 @@ fn a_silent_origin_accepts_and_says_nothing() {
     let mut client = Client::connect(&origin);
     client.get("/");
     until("accepted", || origin.counts().connections_open == 1);
-    assert!(!client.talk.hears_within(Duration::from_millis(100)));
+    assert!(!client.talk.receives_within(Duration::from_millis(100)));
     drop(client);
     until("closed", || origin.counts().connections_open == 0);
     assert_eq!(origin.counts().requests, 0);
@@ -196,7 +196,7 @@ fn executes_and_then_resets_and_the_count_is_known() {
 }
 
 #[test]
-fn a_request_whose_body_did_not_arrive_was_not_executed() {
+fn request_without_its_body_is_not_executed() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send("POST /execute-then-reset?id=a HTTP/1.1\r\nHost: o\r\nContent-Length: 3\r\n\r\nab");

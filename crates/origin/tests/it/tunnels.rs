@@ -33,7 +33,7 @@ fn early_bytes_of_both_sides_arrive() {
 }
 
 #[test]
-fn a_tunnel_whose_client_does_not_read_loses_nothing() {
+fn stalled_client_loses_no_tunnel_bytes() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send(format!("GET /upgrade HTTP/1.1\r\n{UPGRADE}"));

@@ -49,7 +49,7 @@ impl Socket {
     }
 
     /// The next frame or the end from the origin.
-    fn hear(&mut self) -> Heard {
+    fn read(&mut self) -> Heard {
         loop {
             let byte = self.client.bytes(1);
             let decoded = self.decoder.decode(&byte).unwrap();
@@ -65,7 +65,7 @@ impl Socket {
 
     #[track_caller]
     fn expect_text(&mut self, text: &str) {
-        assert_eq!(self.hear(), Heard::Message(Kind::Text, text.into()));
+        assert_eq!(self.read(), Heard::Message(Kind::Text, text.into()));
     }
 }
 
@@ -76,7 +76,7 @@ fn frame(fin: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn w1_w10_what_is_no_handshake_is_answered_as_http() {
+fn w1_w10_invalid_handshakes_get_http_responses() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.get("/websocket/echo");
@@ -151,32 +151,32 @@ fn w4_w5_ends_without_a_close_frame_are_counted_as_such() {
 fn w6_w7_pings_come_and_silence_is_closed() {
     let origin = start(Options::default());
     let mut idle = Socket::open(&origin, "/websocket/echo?idle=60");
-    assert_eq!(idle.hear(), Heard::Close(Some(CloseCode::GOING_AWAY)));
+    assert_eq!(idle.read(), Heard::Close(Some(CloseCode::GOING_AWAY)));
     idle.close(CloseCode::GOING_AWAY);
     idle.client.expect_end(End::Fin);
     until("counted", || origin.counts().closed(CloseReason::WebSocketIdle) == 1);
     let mut pinged = Socket::open(&origin, "/websocket/echo?ping=20");
     for _ in 0..3 {
-        assert_eq!(pinged.hear(), Heard::Ping);
+        assert_eq!(pinged.read(), Heard::Ping);
         pinged.send(true, Opcode::Pong, b"");
     }
 }
 
 #[test]
-fn w9_fragments_and_huge_messages_come_back_and_faults_are_closed() {
+fn w9_fragments_and_huge_messages_are_echoed() {
     let origin = start(Options::default());
     let mut socket = Socket::open(&origin, "/websocket/echo");
     socket.send(false, Opcode::Text, b"one ");
     socket.send(true, Opcode::Ping, b"alive?");
     socket.send(true, Opcode::Continuation, b"two");
-    assert_eq!(socket.hear(), Heard::Pong(b"alive?".to_vec()));
+    assert_eq!(socket.read(), Heard::Pong(b"alive?".to_vec()));
     socket.expect_text("one two");
     let huge = vec![b'x'; 3 << 20];
     socket.send(true, Opcode::Binary, &huge);
     assert_eq!(socket.client.bytes(10)[..2], [0x82, 127]);
     assert!(socket.client.bytes(huge.len()) == huge);
     socket.close(CloseCode::NORMAL);
-    assert_eq!(socket.hear(), Heard::Close(Some(CloseCode::NORMAL)));
+    assert_eq!(socket.read(), Heard::Close(Some(CloseCode::NORMAL)));
     socket.client.expect_end(End::Fin);
     for (bytes, code) in [
         (&b"\x81\x01a"[..], CloseCode::PROTOCOL_ERROR),
@@ -185,7 +185,7 @@ fn w9_fragments_and_huge_messages_come_back_and_faults_are_closed() {
     ] {
         let mut socket = Socket::open(&origin, "/websocket/echo");
         socket.client.send(bytes);
-        assert_eq!(socket.hear(), Heard::Close(Some(code)));
+        assert_eq!(socket.read(), Heard::Close(Some(code)));
         // The origin discards everything after this, so that an RST does not destroy the close frame.
         socket.client.send(vec![0; 100_000]);
         socket.client.half_close();
@@ -240,9 +240,9 @@ fn a_close_code_can_be_asked_for() {
     socket.expect_text("1");
     socket.text("2");
     socket.expect_text("2");
-    assert_eq!(socket.hear(), Heard::Close(Some(CloseCode(4001))));
+    assert_eq!(socket.read(), Heard::Close(Some(CloseCode(4001))));
     let mut at_once = Socket::open(&origin, "/websocket/echo?close=1013");
-    assert_eq!(at_once.hear(), Heard::Close(Some(CloseCode::TRY_AGAIN)));
+    assert_eq!(at_once.read(), Heard::Close(Some(CloseCode::TRY_AGAIN)));
     let mut client = Client::connect(&origin);
     client.send(format!("GET /websocket/echo?close=1005 HTTP/1.1\r\n{FIELDS}\r\n"));
     assert_eq!(client.response().0.status, 400);

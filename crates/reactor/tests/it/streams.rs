@@ -141,7 +141,7 @@ fn connecting_without_a_listener_is_refused() {
 }
 
 #[test]
-fn a_parked_socket_reports_its_end_under_its_label_even_if_that_came_first() {
+fn parked_socket_reports_its_end_under_its_label() {
     let reactor = Reactor::new().unwrap();
     for close_first in [true, false] {
         let (client, stream, task) = pair(&reactor);
@@ -158,7 +158,7 @@ fn a_parked_socket_reports_its_end_under_its_label_even_if_that_came_first() {
 }
 
 #[test]
-fn a_parked_socket_moves_to_another_thread_and_finds_a_fin_that_is_already_there() {
+fn parked_socket_finds_an_earlier_fin_on_another_thread() {
     let reactor = Reactor::new().unwrap();
     let (mut client, stream, _) = pair(&reactor);
     let parked = { stream }.park();
@@ -238,7 +238,7 @@ fn reset(client: TcpStream) {
 }
 
 #[test]
-fn a_fin_before_the_request_makes_an_epipe_of_the_reset_and_acknowledges_nothing() {
+fn fin_before_the_request_gives_epipe_and_no_acknowledgement() {
     let reactor = Reactor::new().unwrap();
     let (client, stream, _) = pair(&reactor);
     assert_eq!(stream.progress().unwrap().state, TcpState::Established);
@@ -248,7 +248,7 @@ fn a_fin_before_the_request_makes_an_epipe_of_the_reset_and_acknowledges_nothing
 }
 
 #[test]
-fn a_peer_that_took_the_request_has_acknowledged_it_or_resets_without_a_fin() {
+fn peer_that_received_the_request_acknowledges_or_resets() {
     let reactor = Reactor::new().unwrap();
     let mut buffer = [0; 16];
     // It executes, then resets.

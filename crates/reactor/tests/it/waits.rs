@@ -200,7 +200,7 @@ fn a_peer_that_leaves_between_any_two_steps_is_noticed() {
 }
 
 #[test]
-fn the_model_finds_what_a_wait_loses_that_does_not_ask() {
+fn model_finds_lost_wakeups() {
     for (acts, requests, leaving) in LEAVE {
         let (_, lost) = losses(acts, requests, leaving, Arming::Blind);
         assert!(!lost.is_empty(), "{acts:?}");

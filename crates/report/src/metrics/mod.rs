@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_collects_what_it_writes() {
+    fn page_collects_its_lines() {
         let metrics = metrics();
         let names: Vec<_> = metrics.iter().map(|metric| (metric.name.as_str(), metric.points.len())).collect();
         assert_eq!(names, [("a_total", 2), ("b", 1), ("c_seconds", 1)]);

@@ -89,7 +89,7 @@ fn finding() -> Finding {
 }
 
 #[test]
-fn the_page_holds_in_a_browser_at_both_widths_and_in_both_schemes() {
+fn report_page_renders_at_both_widths_and_schemes() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("report.html");
     std::fs::write(&page, html::render(&example())).expect("written");

@@ -76,7 +76,7 @@ fn a_terminal_gets_columns_where_they_fit_and_records_where_not() {
 }
 
 #[test]
-fn a_page_answers_before_it_explains_and_a_brief_text_ends_with_the_answer() {
+fn page_leads_with_the_answer_and_brief_text_ends_with_it() {
     let table = |title: &str| {
         let figure = Figure::sampled(&[20e3, 21e3, 22e3], Unit::Nanoseconds);
         Table::new(title, &["arm", "CPU"]).row(vec!["pooled".into(), figure.into()])
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn no_text_changes_what_the_page_consists_of(word in hostile()) {
+    fn text_cannot_change_the_pages_structure(word in hostile()) {
         let (plain, page) = (html::render(&everything("word", &[1.0, 2.0])), html::render(&everything(&word, &[1.0, 2.0])));
         // The same elements with the same attributes; only a label attribute carries text, and lines may break.
         let shape = |page: &str| {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_belongs_to_nothing() {
+    fn invalid_hash_matches_no_password() {
         for hash in [
             "",
             "x",

@@ -58,7 +58,7 @@ fn the_example_of_the_documentation() {
 }
 
 #[test]
-fn the_search_tells_what_it_comes_across() {
+fn search_reports_the_locations_it_passes() {
     let locations = locations("/\n/a/\n ~ ^/a/1\n ~ ^/a/2\n~ 3$\n^~ /b\n= /c");
     let told = |uri: &str| {
         let told = std::cell::RefCell::new(String::new());
@@ -91,7 +91,7 @@ fn expressions_are_tried_in_their_order() {
 }
 
 #[test]
-fn a_missing_slash_is_redirected_before_expressions_unless_the_name_exists() {
+fn slash_redirect_precedes_expressions_unless_the_name_exists() {
     let locations = locations("/user/\n/shop/\n= /shop\n~ ^/user");
     assert_eq!(find(&locations, "/user"), "> 0");
     assert_eq!(find(&locations, "/user/1"), "3");
@@ -108,7 +108,7 @@ fn a_missing_slash_is_not_redirected_without_a_proxied_location() {
 }
 
 #[test]
-fn nested_locations_are_searched_inside_the_prefix_and_its_expressions_go_first() {
+fn nested_locations_precede_outer_expressions() {
     let locations = locations("/a/\n /a/b/\n ~ \\.inner$\n~ \\.(inner|outer)$\n^~ /z/\n /z/y/\n ~ \\.gif$\n~ \\.gif$");
     assert_eq!(find(&locations, "/a/x"), "0");
     assert_eq!(find(&locations, "/a/b/x"), "1");

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_decides_what_the_text_is() {
+    fn status_selects_the_reply_text() {
         let text = Template::constant(b"x");
         assert_eq!(compiled(200, Some("x")), Return::Body { status: 200, text: text.clone() });
         assert_eq!(compiled(204, None), Return::Body { status: 204, text: Template::constant(b"") });

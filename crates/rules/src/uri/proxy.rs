@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_part_replaces_what_the_location_matched() {
+    fn uri_part_replaces_the_matched_prefix() {
         assert_eq!(sent("/name/a?b", "/name/", PassUri::Replace(b"/remote/")), "/remote/a?b");
         assert_eq!(sent("/name/", "/name/", PassUri::Replace(b"/")), "/");
         assert_eq!(sent("/name/a", "/name", PassUri::Replace(b"/")), "//a", "nginx's known trap");

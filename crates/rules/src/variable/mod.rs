@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_has_names_of_its_own() {
+    fn stream_has_separate_variables() {
         let users = UserVariables::of(Scope::Stream);
         assert_eq!(Variable::resolve("Session_Time", &users), Some(Variable::SessionTime));
         assert_eq!(Variable::resolve("proxy_protocol_tlv_alpn", &users), resolve("proxy_protocol_tlv_alpn"));

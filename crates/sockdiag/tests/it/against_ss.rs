@@ -188,7 +188,7 @@ fn listeners_show_their_accept_queue_and_the_backlog_granted() {
 }
 
 #[test]
-fn a_question_given_up_by_the_kernel_is_an_error_and_the_next_is_answered() {
+fn query_refused_by_the_kernel_is_an_error_and_the_next_works() {
     let mut census = Census::open().expect("a kernel");
     // /0 of a family with 32 bits and a prefix of 40, which the kernel's audit refuses.
     let impossible = Filter::Test(sockdiag::Test::Net(sockdiag::Side::Local, [10, 0, 0, 0].into(), 40, None));

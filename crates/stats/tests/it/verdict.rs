@@ -99,7 +99,7 @@ fn an_effect_is_weighed_against_what_matters() {
 
 #[test]
 fn a_founding_claim_is_held_against_the_whole_interval() {
-    // F0: sockets to the gateway port, keepalive on and off, 8 rounds.
+    // report 0: sockets to the gateway port, keepalive on and off, 8 rounds.
     let on = [18.8, 19.0, 18.9, 19.1, 18.7, 19.2, 18.8, 19.0];
     let off = [15_458.0, 15_530.0, 15_490.0, 15_502.0, 15_611.0, 15_470.0, 15_520.0, 15_480.0];
     let verdict = judge(&on, &off, RATIO).expect("comparable");
@@ -110,7 +110,7 @@ fn a_founding_claim_is_held_against_the_whole_interval() {
 }
 
 #[test]
-fn fewer_than_six_rounds_have_no_verdict_and_zeros_are_compared_as_differences() {
+fn no_verdict_below_six_rounds_and_zeros_use_differences() {
     let five = [1.0; ROUNDS_MIN - 1];
     assert_eq!(judge(&five, &five, RATIO), Err(RoundsError::TooFew { rounds: 5 }));
     let (none, some) = ([0.0; 8], [3.0, 4.0, 5.0, 3.0, 4.0, 6.0, 5.0, 4.0]);
@@ -124,7 +124,7 @@ fn fewer_than_six_rounds_have_no_verdict_and_zeros_are_compared_as_differences()
 }
 
 #[test]
-fn a_verdict_is_the_same_again_for_the_same_seed_and_survives_json() {
+fn verdict_is_reproducible_and_survives_json() {
     let drawn = Question::default();
     let verdict = quiet(9, 1.05).experiment(12, drawn);
     assert_eq!(verdict, quiet(9, 1.05).experiment(12, drawn));

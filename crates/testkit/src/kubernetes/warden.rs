@@ -41,15 +41,15 @@ pub(super) enum Kind {
 
 /// From now on this ends with the test's process.
 pub(super) fn keep(kind: Kind, what: impl Display) {
-    tell("keep", kind, what);
+    send_order("keep", kind, what);
 }
 
 /// The caller ends it.
 pub(super) fn forget(kind: Kind, what: impl Display) {
-    tell("forget", kind, what);
+    send_order("forget", kind, what);
 }
 
-fn tell(verb: &str, kind: Kind, what: impl Display) {
+fn send_order(verb: &str, kind: Kind, what: impl Display) {
     let kind = match kind {
         Kind::Process => "process",
         Kind::Namespace => "namespace",

@@ -46,7 +46,7 @@ fn flight(settings: ServerSideBuilder, with: Option<&'static dyn rustls::compres
 }
 
 #[test]
-fn certificates_are_compressed_where_the_server_is_told_to_and_the_client_can() {
+fn certificates_are_compressed_if_both_sides_agree() {
     // Names that repeat make it worth it.
     let names: Vec<String> = (0..100).map(|number| format!("host{number}.compressible.example.test")).collect();
     let long = Pair::self_made(&names).unwrap();
@@ -195,7 +195,7 @@ fn ids_of_sessions_are_as_with_openssl() {
 }
 
 #[test]
-fn a_client_reads_what_the_server_answers_after_early_data() {
+fn client_reads_the_answer_to_early_data() {
     let listener = server(side().session_cache(Some(Arc::new(SessionCache::new(9)))).ticket_keys(None).early_data(9));
     let mut config = config(vec![TLS13_AES_128_GCM_SHA256]).0;
     config.enable_early_data = true;

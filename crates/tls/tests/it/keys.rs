@@ -32,7 +32,7 @@ fn connected(suite: SupportedCipherSuite) -> (ClientConnection, Session) {
 }
 
 #[test]
-fn rustls_with_its_own_keys_reads_and_writes_the_same_records() {
+fn rustls_interoperates_with_our_keys() {
     assert_eq!(ALL_CIPHER_SUITES.len(), 9);
     for suite in ALL_CIPHER_SUITES {
         let (mut client, mut server) = connected(*suite);

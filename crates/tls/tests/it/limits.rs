@@ -28,7 +28,7 @@ fn a_first_message_that_does_not_end_is_bounded() {
 }
 
 #[test]
-fn a_handshake_without_client_certificates_holds_one_record_at_most() {
+fn handshake_without_client_certificates_holds_one_record() {
     let pair = Pair::self_made(&["a.test".to_owned()]).expect("a certificate");
     let side = ServerSide::new().pair(pair).protocols(Protocols::only(Protocol::Tls12)).build().expect("a server");
     let client_side = ClientSide::new(Trust::Anyone).build().expect("a client");

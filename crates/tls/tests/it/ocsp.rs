@@ -1,4 +1,4 @@
-//! OCSP: requests are OpenSSL's, byte for byte, and no answer counts that was changed on its way.
+//! OCSP: requests equal OpenSSL's byte for byte; a changed response is refused.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SerialNumber};

@@ -27,7 +27,7 @@ fn an_encrypted_key_opens_with_a_line_of_the_password_file() {
 }
 
 #[test]
-fn what_does_not_fit_is_named_with_what_to_do() {
+fn misfit_settings_are_named_with_a_fix() {
     let other = KeyPair::generate().unwrap().serialize_pem();
     let of = |certificate: &[u8], key: &[u8]| key_of(Pair::from_pem(certificate, key, b""));
     assert_eq!(of(CERTIFICATE, other.as_bytes()), "key_mismatch");
@@ -40,7 +40,7 @@ fn what_does_not_fit_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_certificate_tells_what_it_is_for_and_until_when() {
+fn certificate_reports_its_names_and_expiry() {
     let pair = Pair::from_pem(CERTIFICATE, ENCRYPTED_KEY, b"secret").unwrap();
     let facts = pair.facts().unwrap();
     assert_eq!((facts.subject.as_str(), facts.names.len()), ("CN=a.test,O=Holdfast\\, Tests,C=DE", 2));
@@ -135,7 +135,7 @@ fn verified(check: ClientCheck, pair: Pair) -> (VerifyResult, Session) {
 }
 
 #[test]
-fn client_certificates_are_checked_by_authority_date_depth_and_list() {
+fn client_certificates_are_checked_by_ca_date_depth_and_crl() {
     let root = Authority::new("Root");
     let (middle, other) = (root.below("Middle"), Authority::new("Other"));
     let check = || ClientCheck::new(root.pem.as_bytes(), b"").unwrap();

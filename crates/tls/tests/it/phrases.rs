@@ -66,7 +66,7 @@ impl Nginx {
     }
 
     /// What nginx writes into its log for these bytes: the level and the phrase.
-    fn says(&mut self, socket: &str, bytes: &[u8]) -> (String, String) {
+    fn answer_to(&mut self, socket: &str, bytes: &[u8]) -> (String, String) {
         let mut stream = self.connect(socket);
         stream.write_all(bytes).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -174,7 +174,7 @@ fn failures_are_logged_in_nginxs_words_at_its_level() {
     let refusing: Arc<dyn Listener> = Arc::new(Refusing);
     let all = cases.iter().map(|(name, bytes)| (*name, bytes, "serve", &serving));
     for (name, bytes, socket, listener) in all.chain([("a name that is refused", &hello, "refuse", &refusing)]) {
-        let (theirs, ours) = (nginx.says(socket, bytes), ours(Arc::clone(listener), bytes));
+        let (theirs, ours) = (nginx.answer_to(socket, bytes), ours(Arc::clone(listener), bytes));
         if theirs != ours {
             wrong.push(format!("{name}:\n  nginx {theirs:?}\n  ours  {ours:?}"));
         }

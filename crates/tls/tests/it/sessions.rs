@@ -43,7 +43,7 @@ fn shake(client: &mut Session, server: &mut Session, piece: usize) -> Result<(),
     panic!("the handshake has no end");
 }
 
-fn say(from: &mut Session, to: &mut Session, text: &[u8], record: usize, piece: usize) -> Vec<u8> {
+fn pass_text(from: &mut Session, to: &mut Session, text: &[u8], record: usize, piece: usize) -> Vec<u8> {
     let mut wire = vec![0; text.len() * 40 + 200];
     let sealed = from.seal(text, record, &mut wire).expect("it is open");
     assert_eq!(sealed.taken, text.len());
@@ -64,15 +64,18 @@ fn carries_data_both_ways_whatever_the_pieces() {
             assert_eq!((client.protocol(), server.protocol()), (Some(protocol), Some(protocol)));
             assert_eq!(server.server_name(), Some("a.test"));
             let text: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
-            assert_eq!(say(&mut client, &mut server, b"GET / HTTP/1.1\r\n\r\n", 100, piece), b"GET / HTTP/1.1\r\n\r\n");
-            assert_eq!(say(&mut server, &mut client, &text, RECORD_BYTES_MAX, piece), text);
+            assert_eq!(
+                pass_text(&mut client, &mut server, b"GET / HTTP/1.1\r\n\r\n", 100, piece),
+                b"GET / HTTP/1.1\r\n\r\n"
+            );
+            assert_eq!(pass_text(&mut server, &mut client, &text, RECORD_BYTES_MAX, piece), text);
             assert!(client.held().is_empty() && server.held().is_empty(), "nothing is kept between records");
         }
     }
 }
 
 #[test]
-fn seals_records_of_the_size_that_is_asked_for_into_the_room_there_is() {
+fn seals_records_of_the_requested_size() {
     let (mut client, mut server) =
         (Session::client(&anyone(), "a.test").unwrap(), server(ServerSide::new().pair(pair()).build().unwrap()));
     shake(&mut client, &mut server, usize::MAX).unwrap();
@@ -99,7 +102,7 @@ fn tells_close_notify_from_truncation() {
     assert!(server.is_peer_closed() && !client.has_output());
     assert_eq!(server.end().unwrap(), End::Closed);
     // The other direction is still open.
-    assert_eq!(say(&mut server, &mut client, b"rest", 100, 1), b"rest");
+    assert_eq!(pass_text(&mut server, &mut client, b"rest", 100, 1), b"rest");
     assert!(matches!(client.seal(b"x", 100, &mut [0; 100]), Err(TlsError::NotOpen)));
 }
 
@@ -238,7 +241,7 @@ fn a_client_without_certificate_is_let_through_and_named() {
 }
 
 #[test]
-fn facts_are_told_in_openssls_words() {
+fn session_facts_use_openssl_words() {
     let side = ServerSide::new().pair(pair()).alpn(["http/1.1"]).keep_offers().build().unwrap();
     let client_side = ClientSide::new(Trust::Anyone).alpn(["h2", "http/1.1"]).build().unwrap();
     let (mut client, mut server) = (Session::client(&client_side, "a.test").unwrap(), server(side));

@@ -101,7 +101,7 @@ impl Client {
         plain
     }
 
-    fn say(&mut self, text: &[u8]) {
+    fn send_text(&mut self, text: &[u8]) {
         let mut record = vec![0; text.len() + 200];
         let sealed = self.session.seal(text, RECORD_BYTES_MAX, &mut record).unwrap();
         self.socket.write_all(&record[..sealed.written]).unwrap();
@@ -155,7 +155,7 @@ fn bytes_read_before_tls_began_belong_to_the_handshake() {
             assert!(transport.is_secure() && transport.is_readable());
             client.socket.write_all(behind).unwrap();
             shake(&reactor, &mut client, &transport);
-            client.say(b"request");
+            client.send_text(b"request");
             assert_eq!(read_some(&reactor, &transport), b"request");
         }
     }
@@ -165,7 +165,7 @@ fn bytes_read_before_tls_began_belong_to_the_handshake() {
 const SMALL: (usize, usize) = (1369, 13_690);
 
 #[test]
-fn records_are_small_at_first_and_then_have_the_size_that_the_server_asks_for() {
+fn records_start_small_and_grow_to_the_configured_size() {
     for (asked, size) in [(4096, 4096), (1, 512), (10_000, 10_000), (usize::MAX, RECORD_BYTES_MAX)] {
         let reactor = Reactor::new().unwrap();
         let (socket, stream) = connect(&reactor);
@@ -196,7 +196,7 @@ fn records_are_small_at_first_and_then_have_the_size_that_the_server_asks_for() 
 }
 
 #[test]
-fn memory_that_tls_holds_is_told() {
+fn tls_memory_is_reported() {
     let reactor = Reactor::new().unwrap();
     let (socket, stream) = connect(&reactor);
     let mut client = Client::new(socket);
@@ -215,13 +215,13 @@ fn memory_that_tls_holds_is_told() {
     shake(&reactor, &mut client, &transport);
     let open = transport.held_bytes();
     assert!(open < during && (1024..=4096).contains(&open), "{during} {open}");
-    client.say(&[b'x'; 10_000]);
+    client.send_text(&[b'x'; 10_000]);
     assert_eq!(read_some(&reactor, &transport).len(), 10_000);
     assert_eq!(transport.held_bytes(), open);
 }
 
 #[test]
-fn a_read_gives_no_more_than_was_asked_for_and_the_rest_stays_readable() {
+fn read_returns_at_most_the_requested_bytes() {
     let reactor = Rc::new(Reactor::new().unwrap());
     let (mut client, transport) = open(&reactor);
     let words: Vec<u8> = (0..10_000_u32).map(|at| at as u8).collect();

@@ -85,7 +85,7 @@ impl PeerHealth {
     }
 
     /// Reports free seats to the group's line. It is the same line for the life of the process.
-    pub(super) fn tell_seats_to(&self, line: &Arc<SeatLine>) {
+    pub(super) fn notify_of_seats(&self, line: &Arc<SeatLine>) {
         let _ = self.line.set(Arc::clone(line));
     }
 

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_have_failed_are_waited_for_until_their_time_is_over() {
+    fn failed_peers_are_awaited_until_their_time_ends() {
         let scene = scene(&[0, 0], 1);
         for index in 0..2 {
             scene.group.report(index, Outcome::Failed, NOW);

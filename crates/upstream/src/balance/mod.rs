@@ -240,7 +240,7 @@ impl Group {
     fn in_line(mut self, line: Option<&Arc<SeatLine>>) -> Self {
         if let Some(line) = line {
             let peers = self.primary.peers.iter().chain(&self.backup.peers);
-            peers.for_each(|peer| peer.health.tell_seats_to(line));
+            peers.for_each(|peer| peer.health.notify_of_seats(line));
             self.line = Some(Arc::clone(line));
         }
         self

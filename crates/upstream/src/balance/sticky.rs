@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_sessions_make_room_and_a_smaller_zone_keeps_the_newest() {
+    fn expired_sessions_make_room_and_smaller_zones_keep_newest() {
         let sessions = Sessions::new(1 << 20, 1000);
         for key in 0..100 {
             sessions.learn(key, b"a", true, START);

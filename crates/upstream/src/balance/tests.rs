@@ -66,7 +66,7 @@ fn a_request_tries_each_peer_once_backups_last() {
 }
 
 #[test]
-fn down_is_never_picked_and_nothing_else_means_no_live_upstreams() {
+fn down_peer_is_never_picked_and_alone_means_no_live_upstreams() {
     let spec = PeerSpec::default();
     let down = PeerSpec { down: true, ..spec };
     assert_eq!(sequence(&of(Method::RoundRobin, &[down, spec]), 3), "bbb");
@@ -75,7 +75,7 @@ fn down_is_never_picked_and_nothing_else_means_no_live_upstreams() {
 }
 
 #[test]
-fn a_failed_peer_rests_for_fail_timeout_then_gets_one_request_as_a_check() {
+fn failed_peer_rests_and_then_gets_one_probe() {
     let group = weighted(Method::RoundRobin, &[1, 1]);
     assert_eq!(group.report(0, Outcome::Failed, START), Standing::Disabled);
     for ms in [0, 5_000, 10_000] {
@@ -90,7 +90,7 @@ fn a_failed_peer_rests_for_fail_timeout_then_gets_one_request_as_a_check() {
 }
 
 #[test]
-fn failures_add_up_to_max_fails_and_a_success_between_does_not_clear_them() {
+fn failures_add_up_despite_successes_between() {
     let spec = PeerSpec { max_fails: 2, ..PeerSpec::default() };
     let group = of(Method::RoundRobin, &[spec, spec]);
     assert_eq!(group.report(0, Outcome::Failed, START), Standing::Unchanged);
@@ -139,7 +139,7 @@ fn the_only_peer_is_never_ejected_but_obeys_max_conns() {
 }
 
 #[test]
-fn max_conns_is_shared_by_generations_and_health_survives_a_reload() {
+fn max_conns_and_health_survive_a_reload() {
     let registry = HealthRegistry::default();
     let address = PeerAddress::Ip(([10, 0, 0, 1], 80).into());
     let other = PeerAddress::Ip(([10, 0, 0, 2], 80).into());
@@ -183,7 +183,7 @@ fn least_conn_prefers_the_idle_peer_by_weight() {
 }
 
 #[test]
-fn ip_hash_and_hash_are_faithful_and_move_on_when_the_peer_is_ejected() {
+fn hash_methods_are_stable_and_skip_ejected_peers() {
     for method in [Method::IpHash, Method::Hash, Method::ConsistentHash] {
         let group = weighted(method, &[1, 1, 1]);
         let inputs = Inputs { client: &[192, 168, 7], hash_key: b"/page", ..Inputs::default() };
@@ -207,7 +207,7 @@ fn ip_hash_takes_nginxs_arithmetic() {
 }
 
 #[test]
-fn more_than_64_peers_are_told_apart() {
+fn distinguishes_more_than_64_peers() {
     let group = weighted(Method::RoundRobin, &[1; 130]);
     let mut selection = Selection::default();
     let mut seen = std::collections::HashSet::new();
@@ -223,7 +223,7 @@ fn bound(group: &Group, sid: &[u8], now: Millis) -> Option<usize> {
 }
 
 #[test]
-fn a_bound_session_goes_to_its_peer_and_the_others_make_up_for_it() {
+fn bound_session_keeps_its_peer_and_others_compensate() {
     let group = weighted(Method::RoundRobin, &[1, 1, 1]);
     assert_eq!(bound(&group, b"a", START), Some(0));
     assert_eq!(sequence(&group, 5), "bcabc", "the round was begun by the bound one");
@@ -236,7 +236,7 @@ fn a_bound_session_goes_to_its_peer_and_the_others_make_up_for_it() {
 }
 
 #[test]
-fn bound_sessions_go_to_a_drained_peer_and_not_to_one_that_is_down_ejected_or_full() {
+fn bound_sessions_may_use_drained_but_not_failed_peers() {
     let spec = PeerSpec::default();
     let drain = PeerSpec { drain: true, ..spec };
     let full = PeerSpec { max_conns: Some(1), ..spec };
@@ -254,7 +254,7 @@ fn bound_sessions_go_to_a_drained_peer_and_not_to_one_that_is_down_ejected_or_fu
 }
 
 #[test]
-fn an_operator_takes_a_peer_out_for_all_methods_and_lets_it_back() {
+fn operator_removes_and_restores_a_peer_for_all_methods() {
     let spec = PeerSpec::default();
     for method in [Method::RoundRobin, Method::LeastConn, Method::IpHash] {
         let group = of(method, &[spec, spec]);
@@ -296,7 +296,7 @@ fn a_peer_that_recovered_begins_slowly() {
 }
 
 #[test]
-fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
+fn active_checks_may_remove_the_only_peer_and_slow_start_it() {
     let slow = PeerSpec { slow_start_ms: 100_000, ..PeerSpec::default() };
     for others in [0, 1] {
         let mut specs = vec![slow];
@@ -312,7 +312,7 @@ fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
 }
 
 #[test]
-fn a_new_peer_starts_as_configured_and_a_known_one_keeps_its_state() {
+fn new_peer_starts_as_configured_and_known_one_keeps_state() {
     let registry = HealthRegistry::default();
     let [known, new] = [1, 2].map(|port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port))));
     let held = registry.health("app", &known, 0, Checked::Healthy);
@@ -389,7 +389,7 @@ fn chance_follows_the_weights_and_finds_the_last_usable_peer() {
 }
 
 #[test]
-fn least_time_prefers_the_fast_peer_until_its_load_makes_it_slow() {
+fn least_time_prefers_fast_peers_until_loaded() {
     let method = Method::LeastTime { measure: Measure::Header, inflight: false };
     let group = weighted(method, &[1, 1]);
     // Who was never asked is believed to be fast.

@@ -157,20 +157,20 @@ impl Ledger {
     }
 
     /// The state of a pair. An unused pair has all its ports.
-    pub fn stand(&mut self, pair: Pair, now: Millis) -> Stand {
+    pub fn usage(&mut self, pair: Pair, now: Millis) -> Stand {
         let limits = &self.limits;
         match self.ids.get(&pair).and_then(|id| self.accounts.get_mut(id.0 as usize)) {
-            Some(account) => account.stand(limits, now),
-            None => Account::new(pair).stand(limits, now),
+            Some(account) => account.usage(limits, now),
+            None => Account::new(pair).usage(limits, now),
         }
     }
 
     /// The state of all pairs used now or within the last minute.
-    pub fn stands(&mut self, now: Millis) -> Vec<Stand> {
+    pub fn usages(&mut self, now: Millis) -> Vec<Stand> {
         let limits = &self.limits;
         let ids = self.ids.values();
         let mut stands: Vec<Stand> = ids
-            .filter_map(|id| Some(self.accounts.get_mut(id.0 as usize)?.stand(limits, now)))
+            .filter_map(|id| Some(self.accounts.get_mut(id.0 as usize)?.usage(limits, now)))
             .filter(|stand| stand.used + stand.time_wait > 0 || stand.opened_per_second > 0.0)
             .collect();
         stands.sort_by_key(|stand| (stand.pair.peer, stand.pair.source));
@@ -181,7 +181,7 @@ impl Ledger {
     pub fn tightest(&mut self, peer: SocketAddr, now: Millis) -> Option<Stand> {
         let limits = &self.limits;
         let accounts = self.accounts.iter_mut().filter(|account| account.pair.peer == peer);
-        accounts.map(|account| account.stand(limits, now)).min_by_key(|stand| stand.free)
+        accounts.map(|account| account.usage(limits, now)).min_by_key(|stand| stand.free)
     }
 
     fn account_of(&mut self, pair: Pair, now: Millis) -> Option<PairId> {
@@ -298,7 +298,7 @@ impl Account {
         &mut self.rate[place]
     }
 
-    fn stand(&mut self, limits: &Limits, now: Millis) -> Stand {
+    fn usage(&mut self, limits: &Limits, now: Millis) -> Stand {
         self.advance(limits, now);
         let ports = limits.ports();
         let time_wait = self.waiting.len() as u32;
@@ -347,7 +347,7 @@ mod tests {
         let near = pair([10, 0, 0, 1]);
         let id = ledger.opened(near, 40_000, START).expect("there is room");
         let counts = |ledger: &mut Ledger, now| {
-            let stand = ledger.stand(near, now);
+            let stand = ledger.usage(near, now);
             (stand.used, stand.time_wait, stand.free)
         };
         assert_eq!(counts(&mut ledger, START), (1, 0, 63));
@@ -370,9 +370,9 @@ mod tests {
         for port in 40_000..40_064 {
             ledger.opened(one, port, START).expect("there is room");
         }
-        assert_eq!((ledger.stand(one, START).free, ledger.stand(other, START).free), (0, 64));
+        assert_eq!((ledger.usage(one, START).free, ledger.usage(other, START).free), (0, 64));
         assert_eq!(ledger.tightest(one.peer, START).map(|stand| stand.pair), Some(one));
-        assert_eq!(ledger.stands(START).len(), 1, "who was never used is not shown");
+        assert_eq!(ledger.usages(START).len(), 1, "who was never used is not shown");
     }
 
     #[test]
@@ -386,12 +386,12 @@ mod tests {
                 let id = ledger.opened(pair, port, START).expect("there is room");
                 ledger.closed(id, port, PortEnding::WeClosedFirst, START);
             }
-            assert_eq!(ledger.stand(pair, START.plus(999)).free, 0);
-            let later = ledger.stand(pair, START.plus(1000));
+            assert_eq!(ledger.usage(pair, START.plus(999)).free, 0);
+            let later = ledger.usage(pair, START.plus(1000));
             assert_eq!((later.time_wait, later.free), (64, free), "tcp_tw_reuse {reuse} from {source:?}");
             if free > 0 {
                 ledger.opened(pair, 40_007, START.plus(1000)).expect("there is room");
-                let stand = ledger.stand(pair, START.plus(1000));
+                let stand = ledger.usage(pair, START.plus(1000));
                 assert_eq!((stand.used, stand.time_wait, stand.reusable, stand.free), (1, 63, 63, 63));
             }
         }
@@ -401,7 +401,7 @@ mod tests {
     fn predicts_exhaustion_from_recent_use() {
         let mut ledger = ledger("0");
         let pair = pair([10, 0, 0, 1]);
-        assert_eq!(ledger.stand(pair, START).exhausted_in_s, None);
+        assert_eq!(ledger.usage(pair, START).exhausted_in_s, None);
         for step in 0..20 {
             let now = START.plus(step * 250);
             let port = 40_000 + step as u16;
@@ -409,11 +409,11 @@ mod tests {
             ledger.closed(id, port, PortEnding::WeClosedFirst, now.plus(1));
         }
         // Four a second for five seconds, 44 are left.
-        let stand = ledger.stand(pair, START.plus(5000));
+        let stand = ledger.usage(pair, START.plus(5000));
         assert!((stand.opened_per_second - 4.0).abs() < 0.1, "{stand:?}");
         let left = stand.exhausted_in_s.expect("they become fewer");
         assert!((left - 11.0).abs() < 0.5, "{stand:?}");
-        assert_eq!(ledger.stand(pair, START.plus(30_000)).exhausted_in_s, None, "nothing happened lately");
+        assert_eq!(ledger.usage(pair, START.plus(30_000)).exhausted_in_s, None, "nothing happened lately");
     }
 
     #[test]
@@ -433,7 +433,7 @@ mod tests {
             assert!(ledger.opened(pair_of(number), 40_000, START).is_some());
         }
         assert!(ledger.opened(pair_of(u32::MAX), 40_000, START).is_none());
-        assert_eq!(ledger.stand(pair_of(1), START).used, 1, "who is there is kept");
+        assert_eq!(ledger.usage(pair_of(1), START).used, 1, "who is there is kept");
     }
 
     proptest! {
@@ -473,7 +473,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                let stand = ledger.stand(pair, now);
+                let stand = ledger.usage(pair, now);
                 let waiting = |port: &&Port| matches!(port, Port::Waiting(began) if now.since(*began) < TIME_WAIT_MS);
                 prop_assert_eq!(stand.used as usize, ports.iter().filter(|port| **port == Port::Used).count());
                 prop_assert_eq!(stand.time_wait as usize, ports.iter().filter(waiting).count());

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_the_kernel_are_understood_and_what_is_missing_is_its_default() {
+    fn kernel_texts_are_parsed_and_missing_ones_default() {
         assert_eq!(limits("", ""), Limits::default());
         assert_eq!(limits("32768\t60999\n", "\n").ports(), 28_232);
         assert_eq!(limits("1024 65535", "").ports(), 64_512);

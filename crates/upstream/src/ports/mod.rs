@@ -1,4 +1,4 @@
-//! Local ports as a resource (founding fact F2): for each pair of a source address and a peer, how many of the system's
+//! Local ports as a resource (founding report 2): for each pair of a source address and a peer, how many of the system's
 //! ephemeral ports our connections use, how many are in TIME_WAIT because we closed first, how many are left, and for
 //! how long at the present rate. A value driven by `now` and by socket events: it asks the kernel nothing, and knows
 //! nothing of other processes' sockets. The gateway reports to it, uses it to pick the source with the most free ports,

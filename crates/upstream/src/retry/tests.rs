@@ -45,7 +45,7 @@ fn u01_refused_goes_to_the_next_peer_whatever_the_method() {
 }
 
 #[test]
-fn u01_without_a_local_port_another_peer_may_have_one_and_none_is_blamed() {
+fn u01_port_exhaustion_tries_another_peer_without_blame() {
     let verdict = decide(NoLocalPort, &Attempt { sent: false, ..POST }, &DEFAULT);
     assert_eq!((verdict.decision, verdict.blame), (Decision::NextPeer, Blame::None));
     let verdict = decide(NoLocalPort, &LAST, &DEFAULT);
@@ -155,7 +155,7 @@ fn u13_a_client_that_left_is_499_and_blames_no_peer() {
 }
 
 #[test]
-fn p02_the_keepalive_race_is_repeated_once_on_a_fresh_connection() {
+fn p02_lost_keepalive_race_is_repeated_once() {
     let reused = Attempt { reused: true, attempts_left: 0, ..GET };
     let verdict = decide(ClosedBeforeHead, &reused, &policy(Conditions::OFF));
     assert_eq!((verdict.decision, verdict.blame), (Decision::RetrySamePeerFresh, Blame::None));
@@ -168,7 +168,7 @@ fn p02_the_keepalive_race_is_repeated_once_on_a_fresh_connection() {
 }
 
 #[test]
-fn p03_a_post_that_lost_the_race_fails_unless_it_provably_did_not_arrive() {
+fn p03_lost_post_fails_unless_proven_undelivered() {
     let reused = Attempt { reused: true, ..POST };
     let verdict = decide(ClosedBeforeHead, &reused, &DEFAULT);
     assert_eq!((verdict.decision, verdict.blame), (fail(502), Blame::None));
@@ -186,7 +186,7 @@ fn p03_a_post_that_lost_the_race_fails_unless_it_provably_did_not_arrive() {
 }
 
 #[test]
-fn a_request_that_the_peer_has_not_looked_at_is_tried_again_whatever_it_is() {
+fn unprocessed_request_is_retried_for_any_method() {
     for (failure, reason) in [(Failure::GoneAway, Reason::GoneAway), (Failure::StreamRefused, Reason::StreamRefused)] {
         let again = decide(failure, &POST, &policy(Conditions::OFF));
         assert_eq!((again.decision, again.blame, again.reason), (Decision::NextPeer, Blame::None, reason));

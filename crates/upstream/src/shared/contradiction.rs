@@ -1,4 +1,4 @@
-//! Limits of a group that contradict each other (founding fact F4: an idle limit per host above the idle limit of all
+//! Limits of a group that contradict each other (founding report 4: an idle limit per host above the idle limit of all
 //! hosts, unnoticed, cost a third of the throughput). Found when the configuration is checked; the caller decides which
 //! are errors.
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f4_the_two_limits_of_the_founding_fact_are_named_with_their_numbers() {
+    fn contradicting_limits_are_named_with_their_numbers() {
         let limits = GroupLimits { idle_per_peer_max: Some(200), ..GroupLimits::keepalive(100, false, 1) };
         let found = limits.contradictions(1);
         assert_eq!(found, [Contradiction::IdlePerPeerAboveIdle { per_peer: 200, idle: 100 }]);

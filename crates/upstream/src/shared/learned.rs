@@ -65,7 +65,7 @@ impl<C: Send> Pool<C> {
     }
 
     /// Applies the learned limits to a new key of a known peer.
-    pub(super) fn tell_key(&self, slot: &KeySlot) {
+    pub(super) fn publish_key(&self, slot: &KeySlot) {
         if let Some(peer) = self.peers.slot(u32::from(slot.peer())) {
             slot.apply(lock_plain(&peer.knowledge).learned);
         }

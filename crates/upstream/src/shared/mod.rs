@@ -146,7 +146,7 @@ impl<C: Send> Pool<C> {
         let slot = self.keys.slot_or_new(index).ok_or(TableFull)?;
         if is_new {
             slot.settle(key.group.0, peer);
-            self.tell_key(slot);
+            self.publish_key(slot);
         }
         Ok(KeyId::new(index, slot.generation()))
     }

@@ -38,7 +38,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Concurrent requests that a connection is expected to carry before anything is known of it: at least one.
+    /// Requests that a new connection is assumed to carry, at least 1.
     fn each(&self) -> u32 {
         self.streams_max.min(self.requests_max).max(1)
     }

@@ -89,7 +89,7 @@ impl Scene {
 }
 
 #[test]
-fn a_connection_from_elsewhere_goes_on_with_what_it_had() {
+fn moved_connection_continues_with_its_state() {
     let mut scene = Scene::new(Limits { requests_max: 5, ..LIMITS });
     for waiter in 0..3 {
         assert_eq!(scene.lease(waiter), Grant::Waits);
@@ -167,7 +167,7 @@ fn the_fullest_connection_with_room_is_taken() {
 }
 
 #[test]
-fn beyond_the_limits_requests_wait_in_their_order_and_then_are_refused() {
+fn requests_beyond_the_limits_queue_and_then_fail() {
     let limits = Limits { connections_max: 1, streams_max: 1, line_max: 2, ..LIMITS };
     let (mut scene, _, lease) = Scene::begun(limits);
     assert_eq!((scene.lease(1), scene.lease(2), scene.lease(3)), (Grant::Waits, Grant::Waits, Grant::LineFull));
@@ -180,7 +180,7 @@ fn beyond_the_limits_requests_wait_in_their_order_and_then_are_refused() {
 }
 
 #[test]
-fn what_the_peer_allows_opens_another_connection_and_serves_more() {
+fn peer_settings_open_another_connection_for_waiting_requests() {
     let (mut scene, first, lease) = Scene::begun(LIMITS);
     scene.settings(first, 1);
     assert_eq!(scene.lease(1), Grant::Waits);
@@ -193,7 +193,7 @@ fn what_the_peer_allows_opens_another_connection_and_serves_more() {
 }
 
 #[test]
-fn a_connection_that_goes_away_ends_with_its_last_stream_and_gets_no_more() {
+fn closing_connection_ends_with_its_last_stream() {
     let (mut scene, first, lease) = Scene::begun(LIMITS);
     let other = scene.leased(1);
     let Scene { book, actions, limits, now } = &mut scene;
@@ -217,7 +217,7 @@ fn a_connection_that_goes_away_ends_with_its_last_stream_and_gets_no_more() {
 }
 
 #[test]
-fn a_connection_whose_settings_do_not_come_is_replaced_for_those_who_wait() {
+fn connection_without_settings_is_replaced_for_waiters() {
     for is_lost in [true, false] {
         let mut scene = Scene::new(LIMITS);
         assert_eq!((scene.lease(0), scene.lease(1)), (Grant::Waits, Grant::Waits));
@@ -235,7 +235,7 @@ fn a_connection_whose_settings_do_not_come_is_replaced_for_those_who_wait() {
 }
 
 #[test]
-fn requests_fail_with_the_only_connection_that_was_opened_for_them() {
+fn requests_fail_with_their_only_new_connection() {
     let mut scene = Scene::new(LIMITS);
     assert_eq!((scene.lease(0), scene.lease(1)), (Grant::Waits, Grant::Waits));
     let id = scene.ordered_to_open();
@@ -246,7 +246,7 @@ fn requests_fail_with_the_only_connection_that_was_opened_for_them() {
 }
 
 #[test]
-fn a_lost_connection_is_replaced_for_those_who_wait_and_its_leases_mean_nothing() {
+fn lost_connection_is_replaced_and_its_leases_are_void() {
     let limits = Limits { connections_max: 1, streams_max: 1, ..LIMITS };
     let (mut scene, first, lease) = Scene::begun(limits);
     assert_eq!(scene.lease(1), Grant::Waits);
@@ -285,7 +285,7 @@ fn requests_age_and_idleness_retire_a_connection() {
 }
 
 #[test]
-fn idle_connections_beyond_those_that_are_kept_are_closed_the_longest_idle_first() {
+fn surplus_idle_connections_close_longest_idle_first() {
     let (mut scene, first, lease) = Scene::begun(Limits { streams_max: 1, idle_max: 1, ..LIMITS });
     assert_eq!(scene.lease(1), Grant::Waits);
     let second = scene.ordered_to_open();

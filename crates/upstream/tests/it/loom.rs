@@ -387,7 +387,7 @@ fn reusing_a_peers_number_moves_no_connection() {
 
 /// The same of a place in line, for which something may be granted at any time.
 #[test]
-fn a_number_whose_peer_is_waited_for_stays() {
+fn number_of_an_awaited_peer_stays() {
     explore(GroupLimits { connections_max: Some(1), waiting_max: 1, ..LIMITS }, |scene| {
         let other = scene.pool.intern_key(&key_of(scene.group, 3)).unwrap();
         let lease = scene.open(W0, other);

@@ -270,7 +270,7 @@ fn remembers_a_peer_that_returns_soon() {
 }
 
 #[test]
-fn requests_that_name_addresses_leave_half_of_the_numbers_to_written_groups() {
+fn request_addresses_leave_half_the_numbers_to_groups() {
     let scene = Scene::new(1, &ROOMY);
     let (pool, written) = (&scene.pool, scene.group);
     let guests = pool.intern_group("guests", &ROOMY).unwrap();

@@ -20,7 +20,7 @@ fn an_idle_connection_is_reused_by_its_worker_newest_first() {
 }
 
 #[test]
-fn a_worker_without_its_own_takes_another_workers() {
+fn empty_shard_takes_from_another_worker() {
     let scene = Scene::new(3, &LIMITS);
     scene.pooled(W2, "a", Millis(10));
     let checkout = scene.pool.checkout(W0, scene.key, Millis(30)).expect("one is idle elsewhere");
@@ -64,7 +64,7 @@ fn p01_p04_an_event_on_an_idle_connection_removes_it_once() {
 }
 
 #[test]
-fn a_late_event_for_a_stolen_connection_finds_nothing_even_after_its_place_was_refilled() {
+fn late_event_for_a_stolen_connection_is_ignored() {
     let scene = Scene::new(2, &LIMITS);
     let token = scene.pooled(W0, "a", Millis(1));
     let stolen = scene.pool.checkout(W1, scene.key, Millis(2)).expect("one is idle");
@@ -112,7 +112,7 @@ fn p07_a_reload_applies_to_connections_that_are_idle_already() {
 }
 
 #[test]
-fn p08_other_identities_never_share_and_a_retired_key_finds_nothing() {
+fn p08_identities_never_share_and_retired_keys_are_empty() {
     let scene = Scene::new(2, &LIMITS);
     let other = scene.key_with(|key| key.source = Some([10, 0, 0, 1].into()));
     assert_eq!(scene.key, scene.key_with(|_| ()), "the same identity has the same number");
@@ -189,7 +189,7 @@ fn p10_a_learned_limit_shortens_the_idle_time() {
 }
 
 #[test]
-fn p10_learned_limits_hold_for_all_keys_of_a_peer_and_survive_a_reload() {
+fn p10_learned_limits_cover_all_keys_and_survive_reload() {
     let scene = Scene::new(1, &LIMITS);
     for now in [10_000, 20_000] {
         scene.pool.observe_end(scene.key, Millis(now), 8000, 7);
@@ -252,7 +252,7 @@ fn max_connections_counts_leases_connects_idle_and_tunnels() {
 }
 
 #[test]
-fn an_idle_connection_of_another_identity_gives_way_under_max_connections() {
+fn foreign_idle_connection_yields_under_max_connections() {
     let scene = Scene::new(2, &GroupLimits { connections_max: Some(1), ..LIMITS });
     let second = scene.key_with(|key| key.peer = address(2));
     scene.pooled_with(W1, second, "idle", Millis(0));
@@ -277,7 +277,7 @@ fn a_servers_own_limit_holds_beside_the_groups() {
 }
 
 #[test]
-fn waiters_are_served_first_come_first_served_with_the_connection_itself() {
+fn waiters_get_connections_in_order() {
     let scene = Scene::new(2, &GroupLimits { connections_max: Some(1), waiting_max: 2, ..LIMITS });
     let lease = scene.opened(W0, "a", Millis(0));
     assert!(matches!(scene.pool.open(W1, scene.key), Open::Full { .. }));
@@ -299,7 +299,7 @@ fn waiters_are_served_first_come_first_served_with_the_connection_itself() {
 }
 
 #[test]
-fn a_waiter_that_leaves_passes_on_what_it_was_granted() {
+fn leaving_waiter_passes_its_grant_on() {
     let scene = Scene::new(2, &GroupLimits { connections_max: Some(1), waiting_max: 3, ..LIMITS });
     let lease = scene.opened(W0, "a", Millis(0));
     let first = scene.pool.wait(W1, scene.key, 1).expect("room");
@@ -334,7 +334,7 @@ fn a_raised_limit_serves_the_line() {
 }
 
 #[test]
-fn a_lease_dropped_by_a_panic_counts_as_dropped_and_frees_its_place() {
+fn lease_dropped_by_a_panic_frees_its_place() {
     let scene = Scene::new(1, &GroupLimits { connections_max: Some(1), ..LIMITS });
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _lease = scene.opened(W0, "a", Millis(0));
@@ -347,7 +347,7 @@ fn a_lease_dropped_by_a_panic_counts_as_dropped_and_frees_its_place() {
 }
 
 #[test]
-fn a_cancelled_exchange_says_beforehand_what_dropping_its_lease_means() {
+fn cancelled_exchange_declares_its_leases_end() {
     let scene = Scene::new(1, &LIMITS);
     let mut lease = scene.opened(W0, "a", Millis(0));
     lease.set_drop_reason(DiscardReason::Cancelled);

@@ -36,7 +36,7 @@ fn a_connection_that_ends_its_exchange_goes_to_the_first_seeker() {
 }
 
 #[test]
-fn a_connection_being_opened_goes_to_the_pool_or_the_next_seeker() {
+fn opening_connection_goes_to_the_pool_or_next_seeker() {
     let scene = Scene::new(1, &LIMITS);
     let lease = scene.opened(W0, "a", Millis(0));
     let (own, mut seeker) = (permit(&scene, W0), seek(&scene, W0, 1));
@@ -65,7 +65,7 @@ fn a_full_pool_discards_nothing_while_a_request_seeks() {
 }
 
 #[test]
-fn seekers_of_the_same_worker_come_first_and_others_are_not_left_out() {
+fn own_workers_seekers_come_first_without_starvation() {
     let scene = Scene::new(2, &LIMITS);
     let (a, b) = (scene.opened(W0, "a", Millis(0)), scene.opened(W0, "b", Millis(0)));
     let (mut other, mut own) = (seek(&scene, W1, 1), seek(&scene, W0, 2));
@@ -109,7 +109,7 @@ fn other_keys_connections_are_not_for_a_seeker() {
 }
 
 #[test]
-fn a_seeker_of_a_retired_key_does_not_get_the_connection_of_the_next_one() {
+fn seeker_of_a_retired_key_gets_no_newer_connection() {
     let scene = Scene::new(1, &LIMITS);
     let mut former = seek(&scene, W0, 1);
     scene.pool.retire_key(scene.key, &mut Vec::new());
@@ -122,7 +122,7 @@ fn a_seeker_of_a_retired_key_does_not_get_the_connection_of_the_next_one() {
 }
 
 #[test]
-fn a_seeker_with_its_own_connection_leaves_and_takes_what_it_was_given() {
+fn seeker_with_its_own_connection_takes_its_gift_along() {
     let scene = Scene::new(1, &LIMITS);
     let (a, b) = (scene.opened(W0, "a", Millis(0)), scene.opened(W0, "b", Millis(0)));
     assert!(seek(&scene, W0, 1).finish().is_none());
@@ -135,7 +135,7 @@ fn a_seeker_with_its_own_connection_leaves_and_takes_what_it_was_given() {
 }
 
 #[test]
-fn a_seeker_that_leaves_passes_on_what_it_was_given() {
+fn leaving_seeker_passes_its_gift_on() {
     let scene = Scene::new(1, &LIMITS);
     let lease = scene.opened(W0, "a", Millis(0));
     let (first, mut second) = (seek(&scene, W0, 1), seek(&scene, W0, 2));

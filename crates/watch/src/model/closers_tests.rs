@@ -54,7 +54,7 @@ fn time_wait_on_the_tuple_means_that_this_side_was_first() {
 }
 
 #[test]
-fn an_acknowledged_fin_without_time_wait_means_that_the_peer_was_first() {
+fn acknowledged_fin_without_time_wait_means_the_peer_closed() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     assert_eq!(observed.look(&[]), (0, 1, 0));
@@ -108,7 +108,7 @@ fn failed_connects_are_not_counted_as_closed() {
 }
 
 #[test]
-fn a_socket_that_forgot_its_peer_was_reset_from_here_unless_it_was_refused() {
+fn socket_without_peer_was_reset_locally_unless_refused() {
     let mut closers = Closers::default();
     for _ in 0..5 {
         closers.died(&socket(State::Close, "10.0.0.1:40001", "0.0.0.0:0"), listens);

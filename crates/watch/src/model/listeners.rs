@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_comes_first_and_says_what_is_wrong() {
+    fn fullest_listener_comes_first_with_its_problem() {
         let settings = Settings { somaxconn: Some(128), ..Settings::default() };
         let asked = [ConfiguredListener { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
         let mut dropping = listener("0.0.0.0:443", 0, 511, &[]);

@@ -179,19 +179,22 @@ impl<'a> Gathering<'a> {
                 notes.push(format!("{count} {what}"));
             }
         };
-        note(self.destinations.unshown(), "sockets towards further destinations are counted and not shown");
-        note(memory.closers.unplaced(), "closes were too many to be placed");
+        note(self.destinations.unshown(), "sockets to further destinations are counted but not shown");
+        note(memory.closers.unplaced(), "closes could not be assigned to a peer");
         note(self.listeners_unshown, "further listeners are not shown");
         note(u64::from(look.owners.map_or(0, Owners::refused)), "processes may not be looked into");
         let unknown = look.settings.unknown();
         if !unknown.is_empty() {
-            notes.push(format!("not known here, nor what follows from it: {}", unknown.join(", ")));
+            notes.push(format!("unknown on this system, with all values computed from them: {}", unknown.join(", ")));
         }
         if self.present.is_cut() {
-            notes.push("there are too many connections to tell which of them came and went".to_owned());
+            notes.push("too many connections to find out which of them opened and closed".to_owned());
         }
         if look.owners.is_some_and(Owners::is_cut) {
-            notes.push("more sockets are held than are looked up; who holds the others is not known".to_owned());
+            notes.push(
+                "there are more sockets than the limit of this look-up; the processes of the others are unknown"
+                    .to_owned(),
+            );
         }
         let causes = self.piles.by_cause().collect();
         let named = |pile: Pile| (pile, process_of(look.owners, pile.inode));
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_sockets_are_counted_to_the_last_one_in_tables_that_do_not_grow_with_them() {
+    fn counts_a_million_sockets_in_fixed_tables() {
         const SOCKETS: u32 = 1_000_000;
         /// Sockets per destination; there are more destinations than are distinguished.
         const EACH: u32 = 100;
@@ -311,7 +314,7 @@ mod tests {
         assert_eq!(counts, [(State::Established, 500_000), (State::TimeWait, 250_000), (State::CloseWait, 250_000)]);
         assert_eq!((picture.destinations.len(), picture.piles.len()), (4096, PILES_MAX));
         let shown: u32 = picture.destinations.iter().map(|row| row.used + row.time_wait).sum();
-        let unshown = format!("{} sockets towards further destinations are counted and not shown", SOCKETS - shown);
+        let unshown = format!("{} sockets to further destinations are counted but not shown", SOCKETS - shown);
         assert!(picture.notes.contains(&unshown), "{:?}", picture.notes);
         let piled: u64 = picture.causes.iter().map(|(_, sockets, _)| sockets).sum();
         assert_eq!(piled, 625_000, "{:?}", picture.causes);

@@ -189,7 +189,7 @@ fn kernel(picture: &Picture) -> Table {
         rows.push(vec![Cell::word(*name), Cell::maybe(of(now)), Cell::maybe(of(all)), Cell::word(meaning)]);
     }
     if let Some((now, sum)) = &picture.missed {
-        rows.extend(what_was_missed(now, sum));
+        rows.extend(missed_rows(now, sum));
     }
     Table { headings: vec!["counter, since", "last look", "start", ""], rows, empty: "" }
 }
@@ -220,7 +220,7 @@ pub(crate) fn retransmitted_percent(counted: &Counters) -> Option<f64> {
 }
 
 /// The account of missed connections.
-fn what_was_missed(now: &Missed, sum: &Missed) -> Vec<Vec<Cell>> {
+fn missed_rows(now: &Missed, sum: &Missed) -> Vec<Vec<Cell>> {
     let share =
         |percent: Option<f64>| percent.map_or_else(String::new, |percent| format!("{percent:.1} % of all seen"));
     let row = |name: &str, of: fn(&Missed) -> u64, meaning: String| {

@@ -73,7 +73,7 @@ pub(crate) fn picture() -> Picture {
 }
 
 #[test]
-fn every_page_says_what_it_is_for_in_80_columns() {
+fn every_page_states_its_purpose_in_80_columns() {
     let text = write_plain(&picture(), 80, 10);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let squeezed: Vec<String> =
@@ -109,6 +109,6 @@ fn every_page_says_what_it_is_for_in_80_columns() {
 }
 
 #[test]
-fn times_are_told_in_the_unit_that_a_person_would_take() {
+fn times_have_a_readable_unit() {
     assert_eq!([duration(5.4), duration(600.0), duration(9000.0)], ["5 s", "10.0 min", "2.5 h"]);
 }

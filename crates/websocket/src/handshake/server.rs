@@ -17,7 +17,7 @@ pub enum RequestFault {
     /// No upgrade to `websocket`, in due form.
     #[error("send `Connection: upgrade` and `Upgrade: websocket`")]
     Upgrade,
-    /// A body, which would be taken for frames.
+    /// A body: the parser would read it as frames.
     #[error("the request that opens a WebSocket has no body")]
     Body,
     /// The key is missing, doubled, or no 16 bytes in base64.

@@ -94,7 +94,7 @@ fn each_field_of_an_answer_is_checked() {
 }
 
 #[test]
-fn each_side_reads_what_the_other_writes() {
+fn both_sides_read_each_others_handshake() {
     let key = Key::new(*b"0123456789abcdef");
     let mut bytes = Vec::new();
     encode_request(b"/a?b", b"host:80", &key, b"Origin: http://a\r\n", &mut bytes);

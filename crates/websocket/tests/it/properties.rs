@@ -47,7 +47,7 @@ impl Sent {
 
 proptest! {
     #[test]
-    fn decodes_what_it_encodes(
+    fn frames_survive_a_round_trip(
         all in prop::collection::vec(sent(), 0..5),
         sender in prop_oneof![Just(Sender::Client), Just(Sender::Server)],
         piece in 1usize..200,

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_a_share_of_what_was_written() {
+    fn change_is_relative_to_the_written_value() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("instructions.toml");
         let mut table = Table::read(&file).unwrap();

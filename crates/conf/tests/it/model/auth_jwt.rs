@@ -33,7 +33,7 @@ fn an_inner_level_replaces_lists_and_may_switch_off() {
 }
 
 #[test]
-fn what_is_wrong_with_a_token() {
+fn refuses_invalid_token_settings() {
     for (text, message) in [
         ("auth_jwt a b;", "invalid parameter \"b\""),
         ("auth_jwt a token=b;", "invalid parameter \"token=b\""),

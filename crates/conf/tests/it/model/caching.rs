@@ -24,7 +24,7 @@ fn a_zone_has_its_limits() {
 }
 
 #[test]
-fn each_family_has_its_own_words() {
+fn cache_directives_are_checked_per_family() {
     let http = http(&format!(
         "{ZONE} proxy_cache one; fastcgi_cache $zone; fastcgi_cache_methods POST; proxy_cache_use_stale updating http_500; \
          proxy_cache_valid 404 1m; proxy_cache_valid 5m; proxy_cache_valid any 1s; scgi_cache_lock on;"
@@ -40,7 +40,7 @@ fn each_family_has_its_own_words() {
 }
 
 #[test]
-fn what_is_wrong_with_a_zone() {
+fn refuses_invalid_cache_zones() {
     for (parameter, message) in [
         ("keys_zone=one", "invalid keys zone size \"keys_zone=one\""),
         ("keys_zone=:1m", "invalid keys zone size \"keys_zone=:1m\""),
@@ -70,7 +70,7 @@ fn what_is_wrong_with_a_zone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_location() {
+fn refuses_invalid_cache_settings_in_locations() {
     for (words, message) in [
         ("proxy_cache two;", "\"proxy_cache\" zone \"two\" is unknown"),
         ("fastcgi_cache two;", "\"fastcgi_cache\" zone \"two\" is unknown"),

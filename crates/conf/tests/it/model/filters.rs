@@ -15,7 +15,7 @@ fn tables_between_character_sets_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table() {
+fn refuses_invalid_filter_tables() {
     for (text, message) in [
         ("charset_map a A { }", "\"charset_map\" between the same charsets \"a\" and \"A\" <- A"),
         ("charset_map utf-8 a { }", "\"charset_map\" from \"utf-8\" has no single bytes in its first column <- utf-8"),
@@ -47,7 +47,7 @@ fn a_level_adds_its_fields_to_those_around_it() {
 }
 
 #[test]
-fn what_is_wrong_with_fields() {
+fn refuses_invalid_filter_fields() {
     for (text, message) in [
         ("more_set_headers -s;", "\"more_set_headers\": option -s takes an argument <- -s"),
         ("more_set_headers -s 4x4 X;", "\"more_set_headers\": invalid status list \"4x4\" <- 4x4"),
@@ -99,7 +99,7 @@ fn codings_are_bounded() {
 }
 
 #[test]
-fn memcached_has_words_of_its_own() {
+fn memcached_directives_are_lowered() {
     for (text, message) in [
         ("memcached_next_upstream http_404;", "invalid value \"http_404\" <- http_404"),
         ("proxy_next_upstream not_found;", "invalid value \"not_found\" <- not_found"),

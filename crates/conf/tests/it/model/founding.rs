@@ -44,7 +44,7 @@ http {
 ";
 
 #[test]
-fn the_control_experiment_means_what_it_says() {
+fn control_experiment_has_its_documented_settings() {
     let types = "types { text/html html htm; }";
     let loaded = Files::new([("/etc/nginx/nginx.conf", CONTROL_EXPERIMENT), ("/etc/nginx/mime.types", types)]).load();
     assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);

@@ -3,7 +3,7 @@
 use super::{found, http};
 
 #[test]
-fn defaults_are_those_of_nginx_and_servers_take_over_what_http_says() {
+fn defaults_match_nginx_and_servers_inherit_from_http() {
     let http = http(
         "http2 on; http2_chunk_size 4k; server { server_name a; } server { server_name b; http2 off; http2_max_concurrent_streams 5; }",
     );
@@ -14,7 +14,7 @@ fn defaults_are_those_of_nginx_and_servers_take_over_what_http_says() {
 }
 
 #[test]
-fn the_parameter_of_listen_holds_for_the_address_and_is_warned_of() {
+fn listen_http2_applies_to_the_address_with_a_warning() {
     let both = "server { listen 80 http2; server_name a; } server { listen 80 http2; server_name b; }";
     let messages = found(both);
     let warning = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";

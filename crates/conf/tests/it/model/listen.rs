@@ -75,7 +75,7 @@ fn listens_of_one_address_have_the_same_protocol_words() {
 }
 
 #[test]
-fn what_is_wrong_with_a_listen() {
+fn refuses_invalid_listen() {
     assert_eq!(found("server { listen 99999; }"), ["invalid port in \"99999\" of the \"listen\" directive <- 99999"]);
     assert_eq!(found("server { listen 80 backlog=x; }"), ["invalid backlog \"backlog=x\" <- backlog=x"]);
     assert_eq!(found("server { listen [::]:80 ipv6only=no; }"), ["invalid parameter \"ipv6only=no\" <- ipv6only=no"]);
@@ -100,7 +100,7 @@ fn names_have_forms() {
 }
 
 #[test]
-fn what_is_wrong_with_a_name() {
+fn refuses_invalid_server_names() {
     assert_eq!(found("server { server_name *a; }"), ["server name \"*a\" is invalid <- *a"]);
     assert_eq!(found("server { server_name a.*.b; }"), ["invalid server name or wildcard \"a.*.b\" <- a.*.b"]);
     assert_eq!(found("server { server_name ~; }"), ["empty regex in server name \"~\" <- ~"]);

@@ -36,7 +36,7 @@ fn a_format_is_found_by_its_name() {
 }
 
 #[test]
-fn what_is_wrong_with_a_log() {
+fn refuses_invalid_logs() {
     assert_eq!(found("access_log /x nope;"), ["unknown log format \"nope\" <- nope"]);
     assert_eq!(found("access_log /x late; log_format late x;"), ["unknown log format \"late\" <- late"]);
     assert_eq!(found("log_format a x; log_format a y;"), ["duplicate \"log_format\" name \"a\" <- a"]);

@@ -32,7 +32,7 @@ fn endpoints_are_addresses_or_urls() {
 }
 
 #[test]
-fn an_exporter_takes_every_word_and_reports_errors_at_their_place() {
+fn exporter_accepts_every_word_and_locates_errors() {
     let own = http(
         "otel_exporter { endpoint a:1; header X-Key 'a b'; header b c; interval 100ms; batch_size 1k; batch_count 2; }",
     );

@@ -24,7 +24,7 @@ fn a_pass_names_a_group_or_makes_one() {
 }
 
 #[test]
-fn written_groups_are_pooled_by_default_and_implicit_ones_are_not() {
+fn only_written_groups_are_pooled_by_default() {
     let http = http("upstream u { server a; } server { location / { proxy_pass http://b; } }");
     assert_eq!((http.upstreams[0].settings.keepalive.idle, http.upstreams[0].settings.keepalive.local), (32, true));
     assert_eq!(http.upstreams[1].settings.keepalive.idle, 0);
@@ -45,7 +45,7 @@ fn a_uri_part_needs_a_plain_location() {
 }
 
 #[test]
-fn what_is_wrong_with_a_pass() {
+fn refuses_invalid_proxy_pass() {
     assert_eq!(found("server { location / { proxy_pass backend; } }"), ["invalid URL prefix <- backend"]);
     assert_eq!(
         found("server { location / { proxy_pass http://a:99999; } }"),
@@ -59,7 +59,7 @@ fn what_is_wrong_with_a_pass() {
 }
 
 #[test]
-fn the_pass_holds_in_if_and_limit_except_but_not_in_inner_locations() {
+fn proxy_pass_reaches_if_but_not_inner_locations() {
     let here = locations(
         "location /a { if ($b) { set $c d; } limit_except GET { deny all; } location /a/b { } proxy_pass http://x; }",
     );
@@ -209,7 +209,7 @@ fn what_cannot_be_meant_about_cookies_and_tunnels_is_refused() {
 }
 
 #[test]
-fn https_has_its_own_port_and_groups_of_its_own() {
+fn https_has_separate_port_and_groups() {
     let http = http(
         "server { location /a { proxy_pass http://b; } location /b { proxy_pass https://b/x; }
                   location /c { proxy_pass https://b:443; } location /d { proxy_pass https://$host; } }",

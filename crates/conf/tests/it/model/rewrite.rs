@@ -62,7 +62,7 @@ fn conditions_have_all_their_forms() {
 }
 
 #[test]
-fn an_if_carries_the_locations_settings_with_its_own() {
+fn if_inherits_the_settings_of_its_location() {
     let here = locations("location / { gzip on; if ($a) { add_header X y; } }");
     let Instruction::If(block) = &here[0].program[0] else { panic!() };
     assert!(block.settings.gzip.on);
@@ -70,7 +70,7 @@ fn an_if_carries_the_locations_settings_with_its_own() {
 }
 
 #[test]
-fn what_is_wrong_with_an_instruction() {
+fn refuses_invalid_rewrite_instructions() {
     assert_eq!(found("server { return abc; }"), ["invalid return code \"abc\" <- abc"]);
     assert_eq!(found("server { return 1000; }"), ["invalid return code \"1000\" <- 1000"]);
     assert_eq!(found("server { rewrite ^ /x final; }"), ["invalid parameter \"final\" <- final"]);
@@ -149,7 +149,7 @@ fn route_to_reads_conditions_as_data() {
 }
 
 #[test]
-fn route_to_refuses_what_it_cannot_compare() {
+fn route_to_refuses_invalid_conditions() {
     for (line, message) in [
         ("route_to b;", "invalid location \"b\""),
         ("route_to @;", "invalid location \"@\""),

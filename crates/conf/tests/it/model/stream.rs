@@ -23,7 +23,7 @@ fn errors(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn defaults_are_those_of_nginx_and_servers_take_over_what_stream_says() {
+fn defaults_match_nginx_and_servers_inherit_from_stream() {
     let stream = stream(
         "proxy_timeout 1h; allow all; \
          upstream db { least_conn; server 10.0.0.1:5432 weight=3; } \
@@ -142,7 +142,7 @@ fn tcp_and_udp_have_addresses_of_their_own() {
 
 /// An unsupported directive is refused by its name, not ignored.
 #[test]
-fn what_is_not_supported_is_refused_by_name() {
+fn refuses_unsupported_directives_by_name() {
     let found = errors("server { listen unix:/s udp; return x; }");
     let message = "\"udp\" on a Unix socket is known but not supported by holdfast";
     assert!(found.iter().any(|found| found == message), "{found:?}");
@@ -159,7 +159,7 @@ fn a_zone_of_http_cannot_be_one_of_stream() {
 }
 
 #[test]
-fn tls_has_the_settings_of_http_and_two_of_its_own() {
+fn tls_in_stream_has_two_additional_settings() {
     let stream = stream(
         "ssl_certificate a.pem; ssl_certificate_key a.key; ssl_session_cache shared:S:1m; \
          server { listen 1 ssl; pass 127.0.0.1:2; ssl_alpn mqtt x; ssl_handshake_timeout 5s; } \

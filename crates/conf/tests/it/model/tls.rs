@@ -75,7 +75,7 @@ fn session_caches_add_up_and_are_inherited_by_kind() {
 }
 
 #[test]
-fn what_is_wrong_with_a_word() {
+fn refuses_invalid_tls_words() {
     for (body, expected) in [
         ("ssl_protocols TLSv1.4;", "invalid value \"TLSv1.4\" <- TLSv1.4"),
         ("ssl_protocols TLSv1.2 TLSv1.2;", "warning: duplicate value \"TLSv1.2\" <- TLSv1.2"),

@@ -44,7 +44,7 @@ fn peers_are_chosen_by_the_method_written() {
 }
 
 #[test]
-fn what_is_wrong_with_sticky() {
+fn refuses_invalid_sticky() {
     let learn = "learn create=$cookie_a lookup=$cookie_a";
     for (text, expected) in [
         ("cookies a", "unknown parameter \"cookies\" <- cookies"),
@@ -83,7 +83,7 @@ fn what_is_wrong_with_sticky() {
 }
 
 #[test]
-fn what_is_wrong_with_a_group() {
+fn refuses_invalid_groups() {
     assert_eq!(found("upstream u { }"), ["no servers are inside upstream <- upstream u"]);
     assert_eq!(found("upstream u { server a; } upstream U { server b; }"), ["duplicate upstream \"U\" <- upstream U"]);
     assert_eq!(found("upstream u { server a backup; }"), ["no servers in upstream \"u\" <- upstream u"]);
@@ -187,7 +187,7 @@ fn a_health_check_has_parameters() {
 }
 
 #[test]
-fn what_is_wrong_with_a_health_check() {
+fn refuses_invalid_health_checks() {
     for wrong in [
         "interval=0",
         "interval=4ms",

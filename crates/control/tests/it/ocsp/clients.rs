@@ -29,7 +29,7 @@ fn files() -> Files {
 }
 
 #[test]
-fn a_certificate_is_let_in_while_its_responder_calls_it_good_as_with_nginx() {
+fn client_certificate_needs_a_good_ocsp_status_as_in_nginx() {
     let words = format!("ssl_ocsp on; {VERIFIED}");
     let scene = Scene::start(files(), &words);
     let nginx = scene.nginx(&words);
@@ -95,7 +95,7 @@ fn authorities_between_are_asked_about_unless_only_the_leaf_is() {
 }
 
 #[test]
-fn a_responder_that_says_nothing_stalls_only_the_clients_it_is_asked_about() {
+fn silent_responder_stalls_only_its_own_clients() {
     let files = files();
     files.responder.set(Habit::Silent);
     let words = VERIFIED.replace("ssl_verify_client on", "ssl_verify_client optional; client_header_timeout 2s");

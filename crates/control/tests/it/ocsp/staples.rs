@@ -21,7 +21,7 @@ fn stapled(to: SocketAddr, flags: &[&str]) -> bool {
 }
 
 #[test]
-fn a_response_is_fetched_before_it_is_asked_for_and_stapled_in_both_versions() {
+fn staples_prefetched_responses_in_both_versions() {
     let words = format!("ssl_stapling on; {HERE}");
     let scene = Scene::start(Files::new(), &words);
     until("it is stapled", || stapled(scene.gateway.address(), &[]).then_some(()));
@@ -40,7 +40,7 @@ fn a_response_is_fetched_before_it_is_asked_for_and_stapled_in_both_versions() {
 }
 
 #[test]
-fn what_is_not_good_is_not_stapled_and_logged_in_nginxs_words() {
+fn bad_status_is_logged_as_in_nginx_and_not_stapled() {
     let http =
         |body: &str| format!("HTTP/1.0 200 OK\r\nContent-Type: application/ocsp-response\r\n\r\n{body}").into_bytes();
     let other = "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n".to_owned().into_bytes();
@@ -74,7 +74,7 @@ fn what_is_not_good_is_not_stapled_and_logged_in_nginxs_words() {
 }
 
 #[test]
-fn a_responder_that_says_nothing_delays_neither_start_nor_handshakes() {
+fn silent_responder_delays_no_start_and_no_handshake() {
     let files = Files::new();
     files.responder.set(Habit::Silent);
     let scene = Scene::start(files, &format!("ssl_stapling on; {HERE}"));
@@ -84,7 +84,7 @@ fn a_responder_that_says_nothing_delays_neither_start_nor_handshakes() {
 
 /// Nothing listens at the responder's address. nginx asks at a handshake, and the gateway ahead of it.
 #[test]
-fn a_responder_that_is_down_is_logged_and_handshakes_go_on_without_a_response() {
+fn handshakes_continue_while_the_responder_is_down() {
     let down = format!("http://127.0.0.1:{}", testkit::free_port());
     let words = format!("ssl_stapling on; ssl_stapling_responder {down}; {HERE}");
     let scene = Scene::start(Files::new(), &words);
@@ -101,7 +101,7 @@ fn a_responder_that_is_down_is_logged_and_handshakes_go_on_without_a_response() 
 }
 
 #[test]
-fn a_reload_keeps_what_is_stapled_and_a_new_certificate_is_asked_about() {
+fn reload_keeps_staples_and_asks_about_new_certificates() {
     let words = format!("ssl_stapling on; {HERE}");
     let mut scene = Scene::start(Files::new(), &words);
     until("it is stapled", || stapled(scene.gateway.address(), &[]).then_some(()));

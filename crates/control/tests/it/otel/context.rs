@@ -15,7 +15,7 @@ fn text<'a>(span: &'a Value, name: &str) -> &'a str {
 
 /// As in the tests of nginx's module.
 #[test]
-fn each_mode_reads_and_passes_on_what_it_should() {
+fn each_mode_reads_and_writes_its_context() {
     let Some(collector) = Collector::start() else { return };
     let mode =
         |mode: &str| format!("location /{mode} {{ otel_trace_context {mode}; proxy_pass http://{{listen}}/show; }}");
@@ -42,7 +42,7 @@ fn each_mode_reads_and_passes_on_what_it_should() {
 }
 
 #[test]
-fn what_is_not_recorded_is_passed_on_as_such() {
+fn unrecorded_context_is_passed_on_unsampled() {
     let Some(collector) = Collector::start() else { return };
     let server = format!(
         "{SHOW} location / {{ otel_trace off; otel_trace_context propagate; proxy_pass http://{{listen}}/show; }}"

@@ -16,7 +16,7 @@ fn counted(site: &Site, result: &str) -> u64 {
 }
 
 #[test]
-fn full_batches_are_sent_at_once_and_what_is_above_the_limit_is_dropped() {
+fn sends_full_batches_and_drops_spans_above_the_limit() {
     let Some(collector) = Collector::start() else { return };
     let site = Site::start(collector, "interval 1h; batch_size 3; batch_count 2;", "otel_trace on;", OK, &[]);
     for number in 0..6 {
@@ -98,7 +98,7 @@ fn what_waits_is_sent_when_the_process_ends() {
 }
 
 #[test]
-fn a_collector_behind_tls_is_verified_and_gets_the_configured_fields() {
+fn verifies_the_collector_and_sends_configured_fields() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("Test");
     authority.issue(&["localhost"]).write(folder.path(), "pair");

@@ -63,7 +63,7 @@ fn attribute<'a>(of: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_real_collector_understands_exchanges_and_attempts_over_grpc_and_http() {
+fn real_collector_accepts_spans_over_grpc_and_http() {
     let folder = tempfile::tempdir().unwrap();
     let sink = Peer::answering(|_| {
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".to_vec()

@@ -18,7 +18,7 @@ fn attribute<'a>(span: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn an_exchange_and_its_attempts_arrive_with_ids_parents_attributes_and_times() {
+fn spans_have_ids_parents_attributes_and_times() {
     let Some(collector) = Collector::start() else { return };
     let peer = Peer::saying(OK);
     let server = "location /shop { otel_trace_context propagate; proxy_pass http://{upstream:0}/inside; }";
@@ -104,7 +104,7 @@ fn retries_and_reuse_are_shown() {
 }
 
 #[test]
-fn errors_names_and_attributes_of_the_configuration_are_in_the_span() {
+fn span_has_errors_names_and_configured_attributes() {
     let Some(collector) = Collector::start() else { return };
     let http = "otel_trace on; otel_service_name shop; otel_resource_attr my.name 'my name';";
     let server = "location /err { return 500 ERR; }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collection_that_runs_does_not_count_for_who_comes_during_it() {
+    fn hurry_during_collection_needs_another() {
         let bell = LogBell::default();
         assert!(!bell.is_attended() && bell.haste() == Haste::None);
         bell.ring();

@@ -110,7 +110,7 @@ const FAMILIES: &[Family] = &[
         name: "holdfast_generation",
         kind: Kind::Gauge,
         labels: "",
-        help: "Number of the configuration that holds, counted from 1 since the process began.",
+        help: "Generation of the active configuration, from 1.",
         write: |out, all| out.plain(all.generation),
     },
     Family {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_what_is_held_and_nothing_else() {
+    fn answers_only_known_challenges() {
         let challenges = Challenges::default();
         assert_eq!(challenges.http("t"), None);
         let held = challenges.answer_http("t".to_owned(), "t.thumb");

@@ -61,7 +61,7 @@ fn what_stays_in_the_configuration_stays_the_same_object() {
 }
 
 #[test]
-fn what_no_configuration_has_any_more_is_forgotten() {
+fn forgets_listeners_of_no_configuration() {
     let shared = shared();
     drop(bound(shared, "server { access_log /l; error_log /e; }"));
     let other = bound(shared, "server { return 204; access_log off; }");
@@ -98,7 +98,7 @@ fn sessions_are_not_taken_over_by_another_group() {
 }
 
 #[test]
-fn proxies_that_differ_in_their_source_have_different_keys_and_the_same_balance() {
+fn source_address_changes_the_pool_key_but_not_the_balance() {
     let bound = bound(
         shared(),
         "upstream app { server 127.0.0.1:81; keepalive 8; }

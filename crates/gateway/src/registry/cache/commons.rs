@@ -114,7 +114,7 @@ impl CacheCommons {
     }
 
     /// Tells the other processes.
-    pub(crate) fn tell(&self, news: News) {
+    pub(crate) fn publish(&self, news: News) {
         let _locked = self.lock();
         let number = self.head();
         let words = news.encode(number);
@@ -249,7 +249,7 @@ mod tests {
         let (all, _words) = processes();
         let mut positions = [0, 0, 0].map(|_: u32| all[0].head());
         for number in 0..100 {
-            all[number as usize % 3].tell(file(number));
+            all[number as usize % 3].publish(file(number));
         }
         let expected: Vec<News> = (0..100).map(file).collect();
         for (one, position) in all.iter().zip(&mut positions) {
@@ -262,11 +262,11 @@ mod tests {
     fn a_process_that_falls_behind_learns_that_it_has_lost_news() {
         let (all, _words) = processes();
         let mut position = all[1].head();
-        (0..u64::from(NEWS_MAX) + 5).for_each(|number| all[0].tell(file(number)));
+        (0..u64::from(NEWS_MAX) + 5).for_each(|number| all[0].publish(file(number)));
         let (news, has_lost) = read_all(&all[1], &mut position);
         assert!(has_lost);
         assert_eq!((news.len(), news.last().copied()), (NEWS_MAX as usize, Some(file(u64::from(NEWS_MAX) + 4))));
-        all[2].tell(file(9));
+        all[2].publish(file(9));
         assert_eq!(read_all(&all[1], &mut position), (vec![file(9)], false));
     }
 
@@ -275,20 +275,20 @@ mod tests {
         let (all, words) = processes();
         words.all()[HEAD].store(u32::MAX - 1, Ordering::Relaxed);
         let mut position = all[1].head();
-        (0..4).for_each(|number| all[0].tell(file(number)));
+        (0..4).for_each(|number| all[0].publish(file(number)));
         assert_eq!(read_all(&all[1], &mut position), ((0..4).map(file).collect(), false));
     }
 
     #[test]
     fn torn_news_is_lost_and_the_rest_is_read() {
         let (all, words) = processes();
-        (0..3).for_each(|number| all[0].tell(file(number)));
+        (0..3).for_each(|number| all[0].publish(file(number)));
         words.all()[NEWS + NEWS_WORDS + 5].fetch_add(1, Ordering::Relaxed);
         assert_eq!(read_all(&all[1], &mut 0), (vec![file(0), file(2)], true));
     }
 
     #[test]
-    fn one_process_fetches_a_key_until_it_gives_it_back_dies_or_is_late() {
+    fn one_process_fills_a_key() {
         let (all, words) = processes();
         assert!(all[0].claim(key(1), 100, 50) && all[0].claim(key(1), 100, 50), "its own");
         assert!(!all[1].claim(key(1), 149, 50) && all[1].claim(key(2), 149, 50));
@@ -332,10 +332,10 @@ mod tests {
         let (all, words) = processes();
         std::mem::forget(all[0].lock());
         spec().clear(&words, 0, 3);
-        all[1].tell(file(1));
+        all[1].publish(file(1));
         // A process that was stopped inside: its news is not seen.
         std::mem::forget(all[0].lock());
-        all[1].tell(file(2));
+        all[1].publish(file(2));
         assert_eq!(read_all(&all[2], &mut 0), (vec![file(1), file(2)], false));
     }
 
@@ -355,7 +355,7 @@ mod tests {
                                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                                 inside.fetch_sub(1, Ordering::SeqCst);
                             }
-                            one.tell(News::Gone(key));
+                            one.publish(News::Gone(key));
                             one.release(key);
                         }
                     }

@@ -41,7 +41,7 @@ impl CacheZone {
     pub(super) fn with_news<R>(&self, act: impl FnOnce(&mut Index<RandomState>, &dyn Fn(News)) -> R) -> R {
         let tell = |news| {
             if let Some(commons) = &self.commons {
-                commons.tell(news);
+                commons.publish(news);
             }
         };
         act(&mut self.state().index, &tell)

@@ -116,7 +116,7 @@ impl CacheZone {
 
     /// The time whose keys are unused for too long now. Uses in other processes are told after a while.
     fn unused_since(&self, now_s: i64) -> i64 {
-        if self.is_shared() { now_s - i64::from(self.with_index(|index| index.told_s())) } else { now_s }
+        if self.is_shared() { now_s - i64::from(self.with_index(|index| index.notice_delay_s())) } else { now_s }
     }
 
     fn remove_old(&self, now_s: i64) {

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_says_who_asks_and_asks_for_a_close() {
+    fn check_request_names_its_sender_and_closes() {
         let request = String::from_utf8(HttpCheck::new(b"/healthz", b"app", &[]).request.to_vec()).unwrap();
         assert!(request.starts_with("GET /healthz HTTP/1.1\r\nHost: app\r\nConnection: close\r\n"), "{request}");
         assert!(request.ends_with(" (health check)\r\n\r\n"), "{request}");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_fails() {
+    fn invalid_response_fails_the_check() {
         let check = check(&[status(100, 999)]);
         for (response, finding) in [
             ("", Finding::Broken),

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http2_has_failed() {
+    fn invalid_http2_fails_the_check() {
         let check = GrpcCheck::new(b"calls", b"", 0);
         let mut asked = GrpcAnswer::new(&check, false);
         assert_eq!(asked.take(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap().finding, Finding::Invalid);

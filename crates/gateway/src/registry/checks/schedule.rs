@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_peers_are_asked_one_by_one_and_fall_ill_together_or_alone() {
+    fn equal_peers_are_checked_once_and_judged_apart() {
         let (checks, log) = (Checks::default(), log());
         let registry = upstream::balance::HealthRegistry::default();
         let address = peer(1).address;

@@ -248,7 +248,7 @@ impl Names {
     /// Reports the result of a lookup. Groups that follow the name are told first, so that a request which finds the
     /// answer also finds the peers.
     pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
-        let told = outcome.told();
+        let told = outcome.addresses_for_watchers();
         let mut told_to: Vec<Arc<dyn Watcher>> = Vec::new();
         let waiters = loop {
             let mut cache = self.lock();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lookup_serves_everybody_who_waits() {
+    fn one_lookup_serves_all_waiters() {
         let (names, woken) = names();
         let a = question("a", None);
         assert_eq!(names.ask(&a, 7, 0), NameAnswer::Wait);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_are_told_before_a_request_sees_the_answer() {
+    fn followers_learn_answers_before_requests() {
         let (names, woken) = names();
         let names = Arc::new(names);
         let a = question("a", None);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_live_has_a_floor_and_a_ceiling_and_valid_goes_before_it() {
+    fn ttl_has_bounds_and_valid_overrides_it() {
         let (names, _) = names();
         for (name, valid_ms, ttl_ms, holds_ms) in [
             ("zero", None, 0, TTL_MS_MIN),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn u12_the_last_good_answer_outlives_trouble_but_not_a_name_that_is_gone() {
+    fn u12_last_good_answer_survives_errors_but_not_nxdomain() {
         let (names, _) = names();
         let a = question("a", None);
         let look_up = |at_first, outcome, now_ms| {
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_followed_name_is_looked_up_again_and_again_as_long_as_somebody_follows_it() {
+    fn followed_name_is_looked_up_until_its_last_follower_leaves() {
         let (names, _) = names();
         let a = question("a", None);
         let follower = Arc::new(Follower::default());

@@ -97,7 +97,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The new addresses for watchers of the name; `None`: they keep theirs.
-    fn told(&self) -> Option<Arc<[Found]>> {
+    fn addresses_for_watchers(&self) -> Option<Arc<[Found]>> {
         match self {
             Self::Found { addresses, .. } => Some(addresses.clone().into()),
             Self::Failed { failure: NameFailure::NotFound, .. } => Some([].into()),

@@ -155,13 +155,13 @@ impl Watcher for MovingGroup {
         if is_new {
             self.renew(&mut state);
             drop(state);
-            self.tell(question, &before, &sorted.iter().map(place).collect());
+            self.notify_followers(question, &before, &sorted.iter().map(place).collect());
         }
     }
 }
 
 impl MovingGroup {
-    fn tell(&self, question: &Question, before: &BTreeSet<Place>, now: &BTreeSet<Place>) {
+    fn notify_followers(&self, question: &Question, before: &BTreeSet<Place>, now: &BTreeSet<Place>) {
         let mut line =
             format!("upstream \"{}\": {} now has {} addresses", self.recipe.plan.name, question.name, now.len());
         for (sign, changed) in [('+', now.difference(before)), ('-', before.difference(now))] {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_moves_while_a_generation_is_made_has_moved_for_it_too() {
+    fn name_change_during_a_reload_reaches_the_new_generation() {
         let scene = scene();
         scene.moves_to(&[1]);
         let plan = scene.bound(scene.moving.made_for(&Sharing::default()));

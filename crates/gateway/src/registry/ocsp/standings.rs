@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_of_one_certificate_share_a_question_and_a_cache_answers_the_next_ones() {
+    fn handshakes_share_one_ocsp_question_and_its_answer() {
         let woken = Arc::<Mutex<Vec<u64>>>::default();
         let standings = Standings::new(Box::new({
             let woken = Arc::clone(&woken);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_without_a_responder_and_no_more_than_can_wait() {
+    fn asks_only_with_a_responder_and_below_the_limit() {
         let (standings, question) = (Standings::new(Box::new(|_| ())), question());
         let ask = |responder: &str| standings.ask(&question, &plan(responder), 0, 0);
         assert!(matches!(ask("https://ocsp.test"), Answered::Now(None)));

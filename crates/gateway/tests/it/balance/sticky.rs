@@ -63,7 +63,7 @@ fn a_cookie_has_the_attributes_that_were_asked_for() {
 }
 
 #[test]
-fn a_session_whose_peer_is_gone_gets_another_one() {
+fn session_of_a_removed_peer_gets_another_one() {
     let (mut peers, addresses) = peers(2);
     let servers = "sticky cookie srv; server {upstream:0} fail_timeout=1000s; server {upstream:1};";
     let gateway = start(servers, &addresses);
@@ -189,7 +189,7 @@ fn two_upstreams_cannot_have_one_zone() {
 }
 
 #[test]
-fn a_session_that_names_a_backup_goes_to_the_primaries_when_they_are_well() {
+fn session_of_a_backup_returns_to_healthy_primaries() {
     let (_peers, addresses) = peers(2);
     let servers = "server {upstream:0} route=one; server {upstream:1} route=two backup;";
     for (sticky, field) in [

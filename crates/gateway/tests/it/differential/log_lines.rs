@@ -91,7 +91,7 @@ fn differences(nginx: &Path, upstreams: &[SocketAddr]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_logged_of_upstreams_is_logged_alike() {
+fn upstream_log_lines_match_nginx() {
     for generation in [Nginx::Old, Nginx::New] {
         compare_logs_with(generation);
     }
@@ -106,6 +106,6 @@ fn compare_logs_with(generation: Nginx) {
 }
 
 #[test]
-fn times_are_told_by_their_shape() {
+fn times_are_recognized_by_format() {
     assert_eq!(without_times("a=0.001, 12.345 b=- c=1.2 d=127.0.0.1:80"), "a=T, =T b=- c=1.2 d=127.0.0.1:80");
 }

@@ -295,7 +295,7 @@ fn compare_at_once(
 }
 
 #[test]
-fn every_cause_method_body_and_list_of_peers_is_retried_as_nginx_does_it() {
+fn every_cause_and_method_is_retried_as_in_nginx() {
     for generation in [Nginx::Old, Nginx::New] {
         if let Some(nginx) = nginx_or_skip(generation) {
             compare_with(generation, &nginx);

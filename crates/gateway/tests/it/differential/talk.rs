@@ -118,8 +118,8 @@ impl Client<'_> {
     }
 
     fn probe(&mut self, last: Option<&Answer>) -> End {
-        let says_close = last.is_some_and(|last| last.values("Connection").contains(&"close"));
-        if says_close {
+        let announces_close = last.is_some_and(|last| last.values("Connection").contains(&"close"));
+        if announces_close {
             let _ = self.stream.shutdown(std::net::Shutdown::Write);
         } else {
             let _ = self.stream.write_all(PROBE);

@@ -154,7 +154,7 @@ fn drain_rate_off_leaves_every_tunnel_alone() {
 }
 
 #[test]
-fn a_tunnel_whose_101_comes_after_the_reload_is_drained_too() {
+fn tunnel_opened_after_the_reload_is_drained() {
     let (asked, go_on) = (testkit::Signal::new(), testkit::Signal::new());
     let peer = Peer::script({
         let (asked, go_on) = (asked.clone(), go_on.clone());
@@ -179,7 +179,7 @@ fn a_tunnel_whose_101_comes_after_the_reload_is_drained_too() {
 }
 
 #[test]
-fn sessions_of_stream_end_at_the_timeout_if_their_server_has_changed() {
+fn stream_sessions_end_at_the_timeout_if_their_server_changed() {
     let lines = || {
         Peer::script(|mut talk| {
             while let Some(bytes) = talk.whatever_came() {

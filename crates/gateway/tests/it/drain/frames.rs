@@ -40,7 +40,7 @@ fn both_ends_get_a_close_frame_and_their_answers_end_the_tunnel() {
 }
 
 #[test]
-fn a_frame_of_the_upstream_that_has_begun_reaches_the_client_whole() {
+fn upstream_frame_in_progress_reaches_the_client() {
     let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
     let mut scene = Scene::new(FAST, vec![in_a_frame(&asked, &large)]);
     let mut client = scene.tunnel("/chat");
@@ -54,7 +54,7 @@ fn a_frame_of_the_upstream_that_has_begun_reaches_the_client_whole() {
 }
 
 #[test]
-fn a_frame_of_the_client_that_has_begun_reaches_the_upstream_whole() {
+fn client_frame_in_progress_reaches_the_upstream() {
     let (begun, whole) = (Signal::new(), masked(&[b'y'; 5000]));
     let peer = switching({
         let (begun, whole) = (begun.clone(), whole.clone());
@@ -80,7 +80,7 @@ fn a_frame_of_the_client_that_has_begun_reaches_the_upstream_whole() {
 }
 
 #[test]
-fn each_close_frame_to_an_upstream_has_its_own_mask() {
+fn each_upstream_close_frame_has_its_own_mask() {
     let keys = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let peer = switching({
         let keys = std::sync::Arc::clone(&keys);
@@ -159,7 +159,7 @@ fn a_tunnel_that_closes_by_itself_gets_no_second_close_frame() {
 }
 
 #[test]
-fn another_protocol_goes_on_until_the_timeout_and_then_ends_behind_its_bytes() {
+fn other_protocols_end_at_the_timeout() {
     let peer = switching(|mut talk| {
         let mut heard = Vec::new();
         while let Some(bytes) = talk.whatever_came() {

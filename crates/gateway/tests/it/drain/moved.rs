@@ -18,7 +18,7 @@ fn moved(gateway: &Gateway) -> usize {
 }
 
 #[test]
-fn a_moved_tunnel_is_drained_between_two_frames_by_a_later_reload() {
+fn moved_tunnel_is_drained_between_frames_by_a_later_reload() {
     let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
     let mut scene = Scene::new(FAST, vec![in_a_frame(&asked, &large)]);
     let mut client = scene.tunnel("/chat");
@@ -34,7 +34,7 @@ fn a_moved_tunnel_is_drained_between_two_frames_by_a_later_reload() {
 }
 
 #[test]
-fn a_moved_tunnel_of_an_unchanged_location_stays_and_loses_a_peer_that_is_removed() {
+fn moved_tunnel_stays_until_its_peer_is_removed() {
     let mut scene = Scene::new(FAST, vec![echo(), echo()]);
     let mut client = scene.tunnel("/kept");
     let mut other = scene.tunnel("/kept");
@@ -51,7 +51,7 @@ fn a_moved_tunnel_of_an_unchanged_location_stays_and_loses_a_peer_that_is_remove
 }
 
 #[test]
-fn a_tunnel_of_a_route_that_the_other_process_does_not_have_stays() {
+fn tunnel_of_an_unknown_route_is_not_moved() {
     let peer = echo();
     let text = |chat: &str| {
         format!(
@@ -105,7 +105,7 @@ fn a_process_that_ends_drains_no_tunnel_that_moves() {
 }
 
 #[test]
-fn a_tunnel_that_the_other_process_refuses_is_drained_at_the_end_of_its_own() {
+fn refused_tunnel_is_drained_by_its_own_process() {
     let scene = Scene::new(FAST, vec![echo()]);
     let [mut refused, mut moving] = [(); 2].map(|()| scene.tunnel("/kept"));
     let shared = scene.gateway.shared();

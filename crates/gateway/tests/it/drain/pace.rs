@@ -10,7 +10,7 @@ const RESTART: CloseCode = CloseCode::SERVICE_RESTART;
 
 /// Takes the tunnels that have a close frame out of the list.
 fn take_closed(clients: &mut Vec<Talk>) -> Vec<Talk> {
-    clients.extract_if(.., |client| client.hears_within(Duration::from_millis(5))).collect()
+    clients.extract_if(.., |client| client.receives_within(Duration::from_millis(5))).collect()
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_chat_is_upgraded_unless_a_foreign_page_asks() {
         Peer::script(|mut talk| {
             while let Some(request) = talk.request() {
                 if request.value("Upgrade") != Some("websocket") {
-                    talk.send(answer(&told("chat", &request), ""));
+                    talk.send(answer(&summary("chat", &request), ""));
                     continue;
                 }
                 talk.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
@@ -64,7 +64,7 @@ fn grafana_lives_below_a_path() {
     assert!(page.contains("x-forwarded-prefix: /grafana\n") && !page.contains("upgrade"), "{page}");
     let live = site.get("/grafana/api/live/ws", "Upgrade: websocket\r\nConnection: Upgrade\r\n").text();
     assert!(live.contains("upgrade: websocket\n") && live.contains("connection: upgrade\n"), "{live}");
-    assert_eq!(site.get("/grafana/render/x", "").status(), 200, "this host is one of those who may");
+    assert_eq!(site.get("/grafana/render/x", "").status(), 200, "this host is allowed");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn gitlab_takes_pushes_and_says_when_it_restarts() {
 fn a_registry_turns_old_clients_away_and_streams_layers() {
     let peer = Peer::answering(|request| match request.target() {
         "/v2/" => answer("{}", "Docker-Distribution-Api-Version: registry/2.1\r\n"),
-        _ => answer(&told("registry", request), ""),
+        _ => answer(&summary("registry", request), ""),
     });
     let site = Example::start("registry.conf", &[("127.0.0.1:9018", peer.address())], &[]);
     let own = site.get("/v2/", "User-Agent: docker/24.0.1 go/go1.20\r\n");

@@ -45,7 +45,7 @@ fn blog() -> Blog {
 }
 
 /// The state of the cache, and the page.
-fn told(response: &Response) -> (String, String) {
+fn cache_and_body(response: &Response) -> (String, String) {
     (response.value("X-Cache").unwrap_or("-").to_owned(), response.text())
 }
 
@@ -54,9 +54,9 @@ fn pair(state: &str, page: &str) -> (String, String) {
 }
 
 #[test]
-fn wordpress_has_one_front_controller_and_pages_for_readers_come_from_the_cache() {
+fn wordpress_works_and_readers_get_cached_pages() {
     let Blog { site, fpm: _fpm } = blog();
-    let ask = |target: &str, lines: &str| told(&site.get(target, lines));
+    let ask = |target: &str, lines: &str| cache_and_body(&site.get(target, lines));
     let page = "GET /2026/a-post/?p=1 /index.php 0 call 1";
     assert_eq!(ask("/2026/a-post/?p=1", ""), pair("MISS", page));
     assert_eq!(ask("/2026/a-post/?p=1", ""), pair("HIT", page));
@@ -67,12 +67,16 @@ fn wordpress_has_one_front_controller_and_pages_for_readers_come_from_the_cache(
     assert_eq!(ask("/wp-login.php", ""), pair("BYPASS", "GET /wp-login.php /wp-login.php 0 call 4"));
     for (number, state) in [(5, "MISS"), (6, "MISS")] {
         let login = site.get("/a?login", "");
-        assert_eq!(told(&login), pair(state, &format!("GET /a?login /index.php 0 call {number}")), "it sets a cookie");
+        assert_eq!(
+            cache_and_body(&login),
+            pair(state, &format!("GET /a?login /index.php 0 call {number}")),
+            "it sets a cookie"
+        );
         assert!(login.value("Set-Cookie").is_some(), "{login:?}");
     }
     let gone = site.get("/gone", "");
-    assert_eq!((gone.status(), told(&gone).0.as_str()), (404, "MISS"));
-    assert_eq!(told(&site.get("/gone", "")).0, "HIT");
+    assert_eq!((gone.status(), cache_and_body(&gone).0.as_str()), (404, "MISS"));
+    assert_eq!(cache_and_body(&site.get("/gone", "")).0, "HIT");
     let post = site.ask("POST /comment HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc");
     assert_eq!(post.text(), "POST /comment /index.php 3 call 8");
 }
@@ -104,9 +108,9 @@ fn one_request_makes_a_page_that_many_want() {
 fn readers_get_the_old_page_while_php_is_away() {
     let Blog { site, fpm } = blog();
     let page = "GET /a /index.php 0 call 1";
-    assert_eq!(told(&site.get("/a", "")), pair("MISS", page));
+    assert_eq!(cache_and_body(&site.get("/a", "")), pair("MISS", page));
     drop(fpm);
     until("php-fpm is away", || (site.get("/b", "").status() == 502).then_some(()));
-    assert_eq!(told(&site.get("/a", "")), pair("HIT", page));
+    assert_eq!(cache_and_body(&site.get("/a", "")), pair("HIT", page));
     assert_eq!(site.get("/a", "Cookie: comment_author=x\r\n").status(), 502);
 }

@@ -18,11 +18,11 @@ fn folder() -> PathBuf {
 
 /// A peer that answers with its name, the request line and the fields that it received.
 pub(crate) fn named(name: &'static str) -> Peer {
-    Peer::answering(move |request| answer(&told(name, request), ""))
+    Peer::answering(move |request| answer(&summary(name, request), ""))
 }
 
 /// A peer's answer to a request.
-pub(crate) fn told(name: &str, request: &Request) -> String {
+pub(crate) fn summary(name: &str, request: &Request) -> String {
     let mut fields = String::new();
     for (name, value) in &request.fields {
         let _ = writeln!(fields, "{}: {value}", name.to_ascii_lowercase());

@@ -9,7 +9,7 @@ fn keycloak_lives_below_a_path_that_it_does_not_know() {
         "/login" => answer("", "Location: /realms/a\r\nSet-Cookie: s=1; Path=/\r\n"),
         "/away" => answer("", "Location: http://keycloak:8080/realms/b?c=d\r\n"),
         "/known" => answer("", "Location: http://login.example/auth/x\r\n"),
-        _ => answer(&told("keycloak", request), ""),
+        _ => answer(&summary("keycloak", request), ""),
     });
     let site = Example::start("keycloak.conf", &[("127.0.0.1:9025", peer.address())], &[]);
     assert_eq!(site.get("/", "").value("Location"), Some("/auth/"));
@@ -90,7 +90,7 @@ fn a_signed_request_reaches_the_store_as_it_was_sent() {
 
 #[test]
 fn a_cached_api_is_answered_without_its_service() {
-    let service = Peer::answering(|request| answer(&told("service", request), ""));
+    let service = Peer::answering(|request| answer(&summary("service", request), ""));
     let site = Example::start("cached-api.conf", &[("127.0.0.1:9041", service.address())], &[]);
     let status = |target: &str| site.get(target, "").value("X-Cache").map(str::to_owned);
     assert_eq!([status("/items/1"), status("/items/1")].map(Option::unwrap_or_default), ["MISS", "HIT"]);

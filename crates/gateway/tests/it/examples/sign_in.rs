@@ -56,14 +56,14 @@ fn service() -> Peer {
                 .into_bytes()
             }
             Some("/oauth2/auth") => b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_vec(),
-            _ => answer(&told("service", request), ""),
+            _ => answer(&summary("service", request), ""),
         }
     })
 }
 
 #[test]
 fn a_sign_in_service_decides_and_names_the_user() {
-    let (service, application) = (service(), Peer::answering(|request| answer(&told("application", request), "")));
+    let (service, application) = (service(), Peer::answering(|request| answer(&summary("application", request), "")));
     let peers = [("127.0.0.1:4180", service.address()), ("127.0.0.1:9044", application.address())];
     let site = Example::start("oauth2-proxy.conf", &peers, &[]);
     let refused = site.get("/page?x=y", "X-User: root\r\n");
@@ -86,7 +86,7 @@ fn people_sign_in_with_oauth2_proxy() {
     // ann:secret
     std::fs::write(&users, "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n").unwrap();
     let Some((_service, address)) = oauth2_proxy(&users) else { return };
-    let application = Peer::answering(|request| answer(&told("application", request), ""));
+    let application = Peer::answering(|request| answer(&summary("application", request), ""));
     let peers = [("127.0.0.1:4180", address), ("127.0.0.1:9044", application.address())];
     let site = Example::start("oauth2-proxy.conf", &peers, &[]);
 

@@ -82,7 +82,7 @@ fn a_download_is_allowed_by_the_application_and_sent_from_disk() {
             answer("not this", lines)
         }
         "/get/other" => answer("", "X-Accel-Redirect: /elsewhere/real?id=7\r\n"),
-        _ => answer(&told("application", request), ""),
+        _ => answer(&summary("application", request), ""),
     });
     let peers = [("127.0.0.1:9024", peer.address())];
     let site = Example::start("downloads.conf", &peers, &[("html/q3 report.pdf", "0123456789")]);
@@ -99,7 +99,7 @@ fn a_download_is_allowed_by_the_application_and_sent_from_disk() {
 }
 
 #[test]
-fn ready_made_sends_compressed_files_to_those_who_take_them() {
+fn compressed_files_go_to_clients_that_accept_them() {
     let packed = |text: &str| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
@@ -119,7 +119,7 @@ fn ready_made_sends_compressed_files_to_those_who_take_them() {
 }
 
 #[test]
-fn protected_downloads_are_for_staff_and_for_links_that_have_not_ended() {
+fn protected_downloads_need_staff_or_a_valid_link() {
     let users = ("staff.users", "ann:$apr1$pepper$zfWWBLilXnzFotEbSQE5H.\n");
     let site = Example::start("protected-downloads.conf", &[], &[("html/report.pdf", "a report"), users]);
     let refused = site.get("/staff/report.pdf", "");
@@ -168,7 +168,7 @@ fn a_page_is_put_together_from_a_shop_a_cache_and_a_file() {
 }
 
 #[test]
-fn a_compressed_site_sends_ready_made_files_and_compresses_the_others() {
+fn compressed_site_serves_precompressed_files_first() {
     let style = "p { margin: 0 }\n".repeat(100);
     let site = Example::start("static-compressed.conf", &[], &[("html/style.css", &style), ("html/made.css", &style)]);
     let html = site.gateway.prefix().join("html");

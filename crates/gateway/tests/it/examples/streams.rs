@@ -28,7 +28,7 @@ fn local() -> SocketAddr {
 
 /// Each server has a certificate for its own name only: a verifying client shows which server it reached.
 #[test]
-fn tls_goes_by_its_name_to_whom_has_the_key() {
+fn tls_is_routed_by_sni() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("Passthrough");
     let ca = folder.path().join("ca.pem");
@@ -114,7 +114,7 @@ fn redis_gets_tls_from_the_gateway() {
 
 /// Real brokers, and a real subscriber and publisher with certificates.
 #[test]
-fn mqtt_gets_tls_from_the_gateway_and_devices_stay_with_their_broker() {
+fn mqtt_gets_tls_and_sticky_brokers() {
     let folder = tempfile::tempdir().unwrap();
     let broker = || {
         let address = local();

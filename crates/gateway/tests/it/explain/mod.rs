@@ -323,7 +323,7 @@ fn of_upstream(upstream: &UpstreamAnswer, peer: usize, request: &Request, site: 
 }
 
 #[test]
-fn says_what_the_gateway_does() {
+fn output_matches_the_gateway() {
     let site = Site::start(include_str!("site.conf"));
     let mut differences = Vec::new();
     for row in ROWS {

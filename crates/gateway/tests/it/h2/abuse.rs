@@ -96,7 +96,7 @@ fn h32_a_block_in_endless_pieces_ends_the_connection() {
 }
 
 #[test]
-fn h32_heads_that_unpack_to_many_times_their_size_end_the_connection() {
+fn h32_header_bombs_close_the_connection() {
     // A field of 4,000 bytes enters the dynamic table, and one byte refers to it.
     let mut block = request_block();
     block.extend([0x40, 1, b'x', 0x7F, 0xA1, 0x1E]);
@@ -165,7 +165,7 @@ fn h106_windows_of_one_byte_end_the_connection() {
 }
 
 #[test]
-fn h107_a_client_that_uses_up_its_stream_numbers_is_told_to_connect_again() {
+fn h107_exhausted_stream_numbers_lead_to_goaway() {
     let gateway = gateway("return 200 x;", &[]);
     let mut raw = Talk::connect(gateway.address());
     raw.send(BEGINNING);

@@ -98,7 +98,7 @@ fn curl_uploads_and_downloads() {
 
 /// curl 7.88 lost one answer in five when a reset followed it at once.
 #[test]
-fn h105_curl_gets_an_answer_that_comes_before_the_end_of_its_body() {
+fn h105_curl_gets_a_response_before_its_body_ends() {
     let server =
         "client_max_body_size 10; location / { proxy_pass http://{listen}/none; } location /none { return 404; }";
     let gateway = super::gateway(server, &[]);
@@ -112,7 +112,7 @@ fn h105_curl_gets_an_answer_that_comes_before_the_end_of_its_body() {
 }
 
 #[test]
-fn h105_a_browser_gets_an_answer_that_comes_before_the_end_of_its_body() {
+fn h105_browser_gets_a_response_before_its_body_ends() {
     let Some(mut browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     Authority::new("Test").issue(&["localhost"]).write(folder.path(), "pair");

@@ -90,7 +90,7 @@ fn h14_keepalive_time_ends_a_connection_with_its_next_stream() {
 }
 
 #[test]
-fn h15_an_idle_connection_is_closed_after_keepalive_timeout_with_goaway() {
+fn h15_goaway_after_keepalive_timeout() {
     let gateway = gateway("keepalive_timeout 100ms; return 200 x;", &[]);
     let mut client = connect(&gateway);
     assert_eq!(client.get("/").status, 200);
@@ -142,7 +142,7 @@ fn h17_a_reload_holds_for_the_next_stream_of_a_connection() {
 }
 
 #[test]
-fn h18_a_client_that_says_nothing_or_half_a_head_is_not_waited_for() {
+fn h18_silent_or_half_sent_heads_time_out() {
     let gateway = gateway_with("client_header_timeout 200ms;", "return 200 x;", &[]);
     let mut silent = Talk::connect(gateway.address());
     silent.send(BEGINNING);
@@ -171,7 +171,7 @@ fn h19_a_body_that_does_not_come_is_answered_408() {
 }
 
 #[test]
-fn h20_a_window_that_never_opens_ends_the_stream_after_send_timeout() {
+fn h20_closed_window_ends_the_stream_after_send_timeout() {
     let gateway = gateway("send_timeout 200ms; location / { root .; } location /own { return 200 own; }", &[]);
     std::fs::write(gateway.prefix().join("large"), vec![b'x'; 500_000]).unwrap();
     let mut client = Http2Talk::connect_with(gateway.address(), Config { stream_window: 1000, ..Config::default() });
@@ -184,7 +184,7 @@ fn h20_a_window_that_never_opens_ends_the_stream_after_send_timeout() {
 }
 
 #[test]
-fn h108_the_memory_of_streams_without_a_window_is_counted_and_given_back() {
+fn h108_stream_memory_is_counted_and_freed() {
     const STREAMS: u64 = 20;
     let body = "x".repeat(20_000);
     let peer = Peer::saying(format!("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n{body}"));
@@ -238,7 +238,7 @@ fn h21_the_rest_of_a_body_is_dropped_behind_an_early_answer() {
 }
 
 #[test]
-fn h21_a_client_that_sends_more_than_its_window_is_reset_without_an_error() {
+fn h21_sending_beyond_the_window_resets_without_error() {
     let gateway = gateway("return 200 early;", &[]);
     let mut client = connect(&gateway);
     for _ in 0..20 {
@@ -250,7 +250,7 @@ fn h21_a_client_that_sends_more_than_its_window_is_reset_without_an_error() {
 }
 
 #[test]
-fn h21_a_client_that_does_not_go_on_is_reset_after_lingering_timeout() {
+fn h21_stalled_client_is_reset_after_lingering_timeout() {
     let gateway = gateway("lingering_timeout 200ms; return 200 early;", &[]);
     let mut client = connect(&gateway);
     let streams = [early_answer(&mut client, "/"), early_answer(&mut client, "/")];
@@ -325,7 +325,7 @@ fn h41_an_idle_connection_owns_no_buffers() {
 }
 
 #[test]
-fn h42_an_exchange_that_ignores_the_clients_leaving_outlives_its_connection() {
+fn h42_exchange_outlives_its_connection_with_ignore_abort() {
     let (asked, go, noticed) = (Signal::new(), Signal::new(), Signal::new());
     let peer = waiting_peer(&asked, &go, &noticed);
     let server = "location / { proxy_ignore_client_abort on; proxy_pass http://{upstream:0}; }";

@@ -36,7 +36,7 @@ impl Server {
     }
 
     /// Waits for the server's next line.
-    fn says(&mut self) -> String {
+    fn read_line(&mut self) -> String {
         self.lines.next().expect("the server goes on").unwrap()
     }
 }
@@ -97,12 +97,12 @@ fn h94_a_cancelled_call_is_cancelled_at_the_server() {
     let mut server = Server::start(&python, &[]);
     let gateway = gateway("location / { grpc_pass {upstream:0}; }", &[server.address]);
     assert_eq!(run(&python, gateway.address(), "cancel"), "cancelled CANCELLED\n");
-    assert_eq!(server.says(), "cancelled me");
+    assert_eq!(server.read_line(), "cancelled me");
     assert!(gateway.access_lines(1)[0].starts_with("499 "), "{:?}", gateway.access_lines(1));
 }
 
 #[test]
-fn h95_the_server_is_told_what_is_left_of_the_time() {
+fn h95_server_gets_the_remaining_time() {
     let Some(python) = python() else { return };
     let server = Server::start(&python, &[]);
     let gateway = gateway("location / { grpc_pass {upstream:0}; }", &[server.address]);
@@ -169,7 +169,7 @@ fn h99_the_time_of_a_call_bounds_all_of_it() {
     client.send(stream, b"\0\0\0\0\x02me", true);
     let answer = client.answer(stream);
     assert_eq!((answer.status, answer.value("grpc-status")), (200, Some("4")), "{answer:?}");
-    assert_eq!(server.says(), "cancelled me");
+    assert_eq!(server.read_line(), "cancelled me");
 
     let stream = client.open("POST", "/t.T/Bidi", &fields, false);
     client.send(stream, b"\0\0\0\0\x01a", false);

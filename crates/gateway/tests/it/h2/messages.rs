@@ -9,7 +9,7 @@ const HELLO: &str =
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Up: 1\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n\r\nhello";
 
 #[test]
-fn h1_a_request_goes_to_an_http1_upstream_and_its_response_comes_back() {
+fn h1_round_trip_through_an_http1_upstream() {
     let peer = Peer::saying(HELLO);
     let gateway = gateway("location / { proxy_pass http://{upstream:0}; }", &[peer.address()]);
     let mut client = connect(&gateway);
@@ -221,7 +221,7 @@ fn h9_gzip_subrequests_limits_and_error_pages_work_on_streams() {
 }
 
 #[test]
-fn h10_an_upstream_that_fails_is_retried_and_one_that_breaks_off_resets_the_stream_alone() {
+fn h10_failures_are_retried_and_truncation_resets_the_stream() {
     let broken = Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
     let (mute, good) = (Peer::script(|mut talk| drop(talk.request())), Peer::saying(HELLO));
     let http = "upstream two { server {upstream:0} max_fails=0; server {upstream:1} max_fails=0; }";
@@ -249,7 +249,7 @@ fn h11_limit_rate_holds_on_a_stream() {
 }
 
 #[test]
-fn h43_a_client_with_large_windows_gets_everything_without_another_word() {
+fn h43_large_windows_need_no_updates() {
     let gateway = gateway("location / { root .; }", &[]);
     let mut config = Config { stream_window: 1 << 21, connection_window: 1 << 26, ..Config::default() };
     config.streams_max = 200;

@@ -116,7 +116,7 @@ fn h102_incremental_responses_share_the_window() {
 
 /// RFC 9218 §8: the upstream may know better what is urgent. §7.1: a client may change its mind.
 #[test]
-fn h103_a_field_of_the_response_and_priority_update_change_the_order() {
+fn h103_response_field_and_priority_update_reorder_streams() {
     let site = site();
     for (path, is_updated) in [("/urgent", false), ("/large", true)] {
         let mut race = Race::start(&site, [("/large", "u=2"), (path, "u=5")]);

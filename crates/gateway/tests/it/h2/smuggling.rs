@@ -76,7 +76,7 @@ fn h24_line_ends_nul_and_spaces_reach_no_upstream() {
 }
 
 #[test]
-fn h25_targets_methods_and_hosts_that_would_be_another_request_in_http1_are_refused() {
+fn h25_refuses_heads_that_change_meaning_in_http1() {
     for (place, value) in [
         (0, &b"GET / HTTP/1.1\r\nHost: b\r\n\r\nGET"[..]),
         (0, b""),
@@ -123,7 +123,7 @@ fn h27_two_hosts_or_lengths_are_refused() {
 }
 
 #[test]
-fn h28_a_body_that_is_longer_or_shorter_than_its_length_is_no_request() {
+fn h28_wrong_body_length_is_refused() {
     let (peer, gateway) = proxied();
     for (length, body) in [("5", &b"abc"[..]), ("2", b"abc")] {
         let mut raw = Talk::connect(gateway.address());

@@ -65,7 +65,7 @@ fn ended(gateway: &Gateway) -> String {
 }
 
 #[test]
-fn h80_extended_connect_for_a_websocket_is_a_tunnel_to_an_upstream_of_http_1() {
+fn h80_extended_connect_opens_a_tunnel_to_an_http1_upstream() {
     let peer = websocket(echo);
     let gateway = in_location("", &peer);
     let mut client = connect(&gateway);
@@ -92,7 +92,7 @@ fn h80_extended_connect_for_a_websocket_is_a_tunnel_to_an_upstream_of_http_1() {
 }
 
 #[test]
-fn h81_a_protocol_that_is_no_websocket_is_501_and_a_page_is_no_tunnel() {
+fn h81_other_protocols_are_501_and_pages_are_no_tunnels() {
     let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage");
     let gateway = in_location("", &peer);
     let mut client = connect(&gateway);
@@ -211,7 +211,7 @@ fn h86_a_closed_window_stops_the_upstream_and_no_other_stream() {
 }
 
 #[test]
-fn h87_an_upstream_that_does_not_read_closes_the_window_of_its_tunnel() {
+fn h87_stalled_upstream_closes_the_window_of_its_tunnel() {
     let go = Signal::new();
     let word = go.clone();
     let peer = websocket(move |mut talk| {
@@ -284,7 +284,7 @@ fn h90_a_silent_tunnel_is_pinged_and_ends_at_its_limit() {
 }
 
 #[test]
-fn h91_without_the_upgrade_in_the_configuration_there_is_no_tunnel() {
+fn h91_no_tunnel_without_configured_upgrade() {
     let peer = Peer::answering(|request| {
         assert_eq!(request.value("Upgrade"), None);
         b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nConnection: upgrade\r\nContent-Length: 0\r\n\r\n"

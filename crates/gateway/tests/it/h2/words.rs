@@ -51,7 +51,7 @@ fn h39_a_frame_of_a_body_is_no_longer_than_http2_chunk_size() {
 }
 
 #[test]
-fn h40_http2_body_preread_size_is_the_window_that_a_client_is_told() {
+fn h40_http2_body_preread_size_is_the_announced_window() {
     let gateway = gateway("http2_body_preread_size 2000; return 200 x;", &[]);
     let mut client = connect(&gateway);
     client.get("/");

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use testkit::{Http2Talk, Peer, Signal, Talk, until};
 
 #[test]
-fn h68_a_client_that_leaves_resets_its_stream_and_the_connection_stays() {
+fn h68_leaving_client_resets_only_its_stream() {
     let (tell, told) = mpsc::channel();
     let peer = peer(move |mut service| {
         while let Some(stream) = service.request() {
@@ -30,7 +30,7 @@ fn h68_a_client_that_leaves_resets_its_stream_and_the_connection_stays() {
 }
 
 #[test]
-fn h69_an_idle_connection_answers_pings_and_notices_goaway_and_fin() {
+fn h69_idle_connection_answers_pings_and_notices_its_end() {
     let (go_ping, go_away, go_close) = (Signal::new(), Signal::new(), Signal::new());
     let (pinging, leaving, closing) = (go_ping.clone(), go_away.clone(), go_close.clone());
     let (tell, told) = mpsc::channel();
@@ -80,7 +80,7 @@ fn h69_an_idle_connection_answers_pings_and_notices_goaway_and_fin() {
 }
 
 #[test]
-fn h69_a_fault_on_an_idle_connection_ends_it_with_goaway_a_line_and_a_count() {
+fn h69_fault_on_an_idle_connection_is_logged_and_counted() {
     let (go, (tell, told)) = (Signal::new(), mpsc::channel());
     let breaks = go.clone();
     let peer = peer(move |mut service| {
@@ -142,7 +142,7 @@ fn h70_a_slow_peer_that_answers_pings_is_waited_for() {
 }
 
 #[test]
-fn h71_a_dead_peer_fails_all_requests_that_wait_for_its_connection() {
+fn h71_dead_peer_fails_all_requests_in_line() {
     let refusing = testkit::Refusing::new();
     let text = "worker_processes 1; events { worker_connections 64; } http { server { listen {listen}; http2 on; \
         location / { proxy_pass http://{upstream:0}; proxy_http_version 2; } } }";

@@ -60,7 +60,7 @@ fn h50_heads_without_bodies_end_their_streams() {
 }
 
 #[test]
-fn h51_uploads_arrive_whole_from_memory_from_files_and_as_they_come() {
+fn h51_uploads_arrive_whole_buffered_or_streamed() {
     let peer = peer(|mut service| {
         while let Some((stream, asked)) = service.whole_request() {
             let is_sound = asked.body.iter().enumerate().all(|(at, byte)| *byte == (at / 7) as u8);
@@ -163,7 +163,7 @@ fn h54_early_hints_are_passed_and_other_interim_heads_dropped() {
 }
 
 #[test]
-fn h55_a_response_ahead_of_the_request_flows_while_the_body_goes_on() {
+fn h55_early_response_flows_beside_the_request_body() {
     let peer = peer(|mut service| {
         let Some(stream) = service.request() else { return };
         // The head and each answer come before the body has ended, as with a gRPC stream.
@@ -193,7 +193,7 @@ fn h55_a_response_ahead_of_the_request_flows_while_the_body_goes_on() {
 }
 
 #[test]
-fn h56_a_slow_client_holds_back_its_own_stream_and_no_other() {
+fn h56_slow_client_stalls_only_its_stream() {
     let (whole, sent) = (20_000_000, std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)));
     let counter = sent.clone();
     let peer = peer(move |mut service| {

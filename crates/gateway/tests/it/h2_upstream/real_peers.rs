@@ -97,7 +97,7 @@ fn nginx_that_ends_connections_after_some_requests_loses_none() {
 }
 
 #[test]
-fn h67_one_group_serves_both_protocols_on_connections_of_their_own() {
+fn h67_protocols_of_a_group_use_separate_connections() {
     let origin = origin::Origin::bind(origin::Options::default()).unwrap().start().unwrap();
     let text = "worker_processes 1; events { worker_connections 256; } http { upstream peers { server {upstream:0}; \
         keepalive 8; } server { listen {listen}; http2 on; location / { proxy_pass http://peers; proxy_http_version 2; } \

@@ -7,7 +7,7 @@ use testkit::{Http2Talk, Peer};
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nworld";
 
 #[test]
-fn h57_streams_above_the_last_one_of_goaway_are_tried_again_and_those_below_finish() {
+fn h57_goaway_retries_later_streams_and_finishes_earlier_ones() {
     let peer = peer(|mut service| {
         if service.serial() > 0 {
             while let Some((stream, _)) = service.whole_request() {
@@ -85,7 +85,7 @@ fn h59_a_body_that_was_streamed_is_not_sent_again() {
 }
 
 #[test]
-fn h60_a_lost_connection_is_a_lost_race_only_where_it_was_used_before() {
+fn h60_lost_connection_is_retried_only_after_reuse() {
     let peer = peer(|mut service| {
         let first = service.serial() == 0;
         while let Some((stream, asked)) = service.whole_request() {
@@ -145,7 +145,7 @@ fn h61_resets_in_each_state_have_their_statuses() {
 }
 
 #[test]
-fn h62_malformed_frames_end_the_connection_and_the_request_has_its_reason() {
+fn h62_malformed_frames_close_the_connection_with_a_reason() {
     /// Makes the frame for a stream.
     type MakeFrame = fn(u32) -> Vec<u8>;
     let faults: [(&str, MakeFrame); 4] = [

@@ -24,7 +24,7 @@ fn narrow_peer(streams_max: u32, go: &Signal) -> Peer {
 }
 
 #[test]
-fn h63_requests_at_once_share_a_connection_and_later_ones_find_it_idle() {
+fn h63_concurrent_requests_share_one_connection() {
     let go = Signal::new();
     let peer = narrow_peer(100, &go);
     let gateway = gateway("", "", &[&peer]);
@@ -60,7 +60,7 @@ fn h64_requests_spread_over_connections_when_streams_run_out() {
 }
 
 #[test]
-fn h64_before_the_settings_of_a_peer_one_request_is_sent_and_the_others_wait() {
+fn h64_requests_wait_for_the_peers_settings() {
     let settings = Signal::new();
     let wait = settings.clone();
     let peer = Peer::script(move |talk| {
@@ -109,7 +109,7 @@ fn h65_max_connections_holds_and_requests_wait_for_a_stream() {
 }
 
 #[test]
-fn h66_a_limit_that_is_lowered_in_the_middle_holds_for_new_streams() {
+fn h66_lowered_limit_applies_to_new_streams() {
     let go = Signal::new();
     let (wait, lowered) = (go.clone(), Signal::new());
     let tell = lowered.clone();

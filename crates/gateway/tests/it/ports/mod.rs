@@ -41,7 +41,7 @@ fn served(client: &mut Talk) -> usize {
 }
 
 /// The only pair's ports in use, in TIME_WAIT and free, of 64.
-fn stand(gateway: &Gateway) -> (u32, u32, u32) {
+fn port_usage(gateway: &Gateway) -> (u32, u32, u32) {
     let stands = gateway.shared().ports();
     match stands.as_slice() {
         [] => (0, 0, 64),
@@ -51,14 +51,14 @@ fn stand(gateway: &Gateway) -> (u32, u32, u32) {
 }
 
 /// All 64 ports are used before one request fails; the ledger matches the kernel; the log names the addresses.
-fn fills_up_and_says_so(at: IpAddr, reuse: &str) -> (Gateway, Origin, Talk) {
+fn exhaust_ports(at: IpAddr, reuse: &str) -> (Gateway, Origin, Talk) {
     let (gateway, origin) = start_narrow("", reuse, at);
     let mut client = Talk::connect(gateway.address());
     let served = served(&mut client);
-    let all_wait = stand(&gateway) == (0, 64, 0) && waiting_in_kernel(origin.address()) == 64;
+    let all_wait = port_usage(&gateway) == (0, 64, 0) && waiting_in_kernel(origin.address()) == 64;
     let is_reused = reuse == "1" || (reuse == "2" && at.is_loopback());
     // If 64 requests take a second on a loaded machine, the first ports are reused before the last is taken.
-    assert!(served == 64 && all_wait || is_reused && served > 64, "{served} served, {:?}", stand(&gateway));
+    assert!(served == 64 && all_wait || is_reused && served > 64, "{served} served, {:?}", port_usage(&gateway));
     if served > 64 {
         return (gateway, origin, client);
     }
@@ -77,9 +77,9 @@ fn until_reuse_would_help() {
 
 /// After a second every port in TIME_WAIT is reused, as the ledger says.
 fn goes_on_after_a_second(gateway: &Gateway, client: &mut Talk) {
-    until("all ports to be free again", || (stand(gateway).2 == 64).then_some(()));
+    until("all ports to be free again", || (port_usage(gateway).2 == 64).then_some(()));
     for request in 0..64 {
-        assert_eq!(client.get("/", "").status(), 200, "request {request} of 64; {:?}", stand(gateway));
+        assert_eq!(client.get("/", "").status(), 200, "request {request} of 64; {:?}", port_usage(gateway));
     }
 }
 
@@ -88,10 +88,10 @@ fn without_reuse_a_full_tuple_stays_full() {
     if !enter("without_reuse_a_full_tuple_stays_full") {
         return;
     }
-    let (gateway, _origin, mut client) = fills_up_and_says_so([127, 0, 0, 1].into(), "0");
+    let (gateway, _origin, mut client) = exhaust_ports([127, 0, 0, 1].into(), "0");
     until_reuse_would_help();
     assert_eq!(client.get("/", "").status(), 503, "no second helps where the kernel does not reuse");
-    assert_eq!(stand(&gateway), (0, 64, 0));
+    assert_eq!(port_usage(&gateway), (0, 64, 0));
     let stands = gateway.shared().ports();
     assert!(stands[0].exhausted_in_s.is_some_and(|left| left == 0.0), "{stands:?}");
 }
@@ -101,7 +101,7 @@ fn with_reuse_ports_come_back_after_a_second() {
     if !enter("with_reuse_ports_come_back_after_a_second") {
         return;
     }
-    let (gateway, _origin, mut client) = fills_up_and_says_so([10, 99, 0, 1].into(), "1");
+    let (gateway, _origin, mut client) = exhaust_ports([10, 99, 0, 1].into(), "1");
     goes_on_after_a_second(&gateway, &mut client);
 }
 
@@ -110,7 +110,7 @@ fn with_reuse_2_ports_come_back_on_loopback() {
     if !enter("with_reuse_2_ports_come_back_on_loopback") {
         return;
     }
-    let (gateway, _origin, mut client) = fills_up_and_says_so([127, 0, 0, 1].into(), "2");
+    let (gateway, _origin, mut client) = exhaust_ports([127, 0, 0, 1].into(), "2");
     goes_on_after_a_second(&gateway, &mut client);
 }
 
@@ -119,10 +119,10 @@ fn with_reuse_2_ports_stay_taken_elsewhere() {
     if !enter("with_reuse_2_ports_stay_taken_elsewhere") {
         return;
     }
-    let (gateway, _origin, mut client) = fills_up_and_says_so([10, 99, 0, 1].into(), "2");
+    let (gateway, _origin, mut client) = exhaust_ports([10, 99, 0, 1].into(), "2");
     until_reuse_would_help();
     assert_eq!(client.get("/", "").status(), 503);
-    assert_eq!(stand(&gateway), (0, 64, 0));
+    assert_eq!(port_usage(&gateway), (0, 64, 0));
 }
 
 #[test]
@@ -135,16 +135,16 @@ fn ports_of_open_connections_are_counted_until_they_end() {
     for client in &mut held {
         client.send_get("/hold", "");
     }
-    until("all of them to be connected", || (stand(&gateway) == (63, 0, 1)).then_some(()));
+    until("all of them to be connected", || (port_usage(&gateway) == (63, 0, 1)).then_some(()));
     let mut last = Talk::connect(gateway.address());
     assert_eq!((last.get("/", "").status(), last.get("/", "").status()), (200, 503));
-    assert_eq!(stand(&gateway), (63, 1, 0));
+    assert_eq!(port_usage(&gateway), (63, 1, 0));
     // Here the upstream closes first, so TIME_WAIT is on its side.
     origin.end_held();
     for client in &mut held {
         assert_eq!(client.response().status(), 200);
     }
-    until("the ports to be free", || (stand(&gateway) == (0, 1, 63)).then_some(()));
+    until("the ports to be free", || (port_usage(&gateway) == (0, 1, 63)).then_some(()));
     assert_eq!(waiting_in_kernel(origin.address()), 1);
     assert_eq!(served(&mut last), 63);
 }
@@ -184,7 +184,7 @@ fn a_source_that_others_have_used_up_gives_way_to_the_next() {
     for client in &mut held {
         client.send_get("/hold", "");
     }
-    until("all of them to be connected", || (stand(&other).0 == 64).then_some(()));
+    until("all of them to be connected", || (port_usage(&other).0 == 64).then_some(()));
     let mut client = Talk::connect(gateway.address());
     for _ in 0..3 {
         assert_eq!(client.get("/", "").value("X-From"), Some("127.0.0.3"));
@@ -211,7 +211,7 @@ fn a_transparent_source_need_not_be_ours() {
 }
 
 #[test]
-fn a_variable_chooses_the_source_and_the_connection_is_not_shared() {
+fn variable_source_address_separates_connections() {
     let origin = Origin::start([127, 0, 0, 1].into());
     let text = "events {} http { access_log off; upstream app { server {upstream:0}; keepalive 8; }
         server { listen {listen}; location / { proxy_pass http://app; proxy_bind $arg_from; }

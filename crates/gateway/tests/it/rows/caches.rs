@@ -46,7 +46,7 @@ pub(super) fn get(client: &mut Talk, target: &str) -> (String, String) {
     (response.value("X-Cache").unwrap_or_default().to_owned(), response.text())
 }
 
-pub(super) fn heard(status: &str, body: &str) -> (String, String) {
+pub(super) fn status_and_body(status: &str, body: &str) -> (String, String) {
     (status.to_owned(), body.to_owned())
 }
 
@@ -72,8 +72,8 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
     let gateway = cached("", "", &peer);
     let mut client = gateway.client();
     let mut number = 1;
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 1 to /a"));
-    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 1 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 1 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("HIT", "response 1 to /a"));
     let whole = std::fs::read(&files(&gateway)[0]).unwrap();
     let damages: [Damage<'_>; 7] = [
         &|bytes| bytes.truncate(bytes.len() - 1),
@@ -92,8 +92,8 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
         std::fs::write(path, bytes).unwrap();
         number += 1;
         let expected = format!("response {number} to /a");
-        assert_eq!(get(&mut client, "/a"), heard("MISS", &expected));
-        assert_eq!(get(&mut client, "/a"), heard("HIT", &expected));
+        assert_eq!(get(&mut client, "/a"), status_and_body("MISS", &expected));
+        assert_eq!(get(&mut client, "/a"), status_and_body("HIT", &expected));
     }
     gateway.logged("is not used: its checksum is wrong");
     assert_eq!(metric(&gateway, "holdfast_cache_bad_files_total"), "7");
@@ -109,7 +109,7 @@ fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     std::fs::write(&place, "").unwrap();
     let mut client = gateway.client();
     for number in 1..=3 {
-        assert_eq!(get(&mut client, "/a"), heard("MISS", &format!("response {number} to /a")));
+        assert_eq!(get(&mut client, "/a"), status_and_body("MISS", &format!("response {number} to /a")));
     }
     let line = gateway.logged("cannot be written");
     assert!(line.contains(" [crit] ") && line.contains("the response is not cached"), "{line}");
@@ -118,8 +118,8 @@ fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     until("the third response was not written", || (failed() == 3).then_some(()));
     assert_eq!(metric(&gateway, "holdfast_cache_write_failures_total"), "3");
     std::fs::remove_file(&place).unwrap();
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 4 to /a"));
-    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 4 to /a"), "it works again");
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 4 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("HIT", "response 4 to /a"), "it works again");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn k03_a_response_that_breaks_off_is_not_stored() {
 }
 
 #[test]
-fn k04_what_a_client_leaves_behind_is_stored_to_its_end() {
+fn k04_abandoned_response_is_stored_completely() {
     let (go_on, count) = (Signal::default(), Arc::new(AtomicUsize::new(0)));
     let (held, asked) = (go_on.clone(), Arc::clone(&count));
     let peer = Peer::script(move |mut talk| {
@@ -199,7 +199,7 @@ fn k05_a_thousand_misses_at_once_are_one_request() {
 }
 
 #[test]
-fn k05_those_who_wait_go_on_when_the_first_one_fails() {
+fn k05_waiting_requests_survive_the_first_ones_failure() {
     let count = Arc::new(AtomicUsize::new(0));
     let asked = Arc::clone(&count);
     let barrier = Arc::new(Barrier::new(2));
@@ -267,7 +267,7 @@ fn k06_unused_responses_are_removed() {
     // The second answer comes when the first one is stored.
     assert_eq!([get(&mut client, "/a").0, get(&mut client, "/a").0], ["MISS", "HIT"]);
     until("it is removed", || files(&gateway).is_empty().then_some(()));
-    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 2 to /a"));
+    assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 2 to /a"));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn k07_files_outlive_the_process_and_are_counted_again() {
     let _ = std::fs::remove_dir_all(&to);
     std::fs::rename(from, to).unwrap();
     let mut client = second.client();
-    assert_eq!(get(&mut client, "/b"), heard("HIT", "response 2 to /b"), "at once");
+    assert_eq!(get(&mut client, "/b"), status_and_body("HIT", "response 2 to /b"), "at once");
     assert_eq!(count.load(Ordering::SeqCst), 0);
     drop(first);
 }
@@ -439,7 +439,7 @@ fn hits_come_whole_and_in_part(gateway: &Gateway, sendfile: &str) {
 }
 
 #[test]
-fn a_file_that_is_kept_open_is_not_used_after_a_change_and_not_kept_for_long() {
+fn open_file_cache_notices_changes_and_expires() {
     let (peer, count) = counting(plain);
     let gateway = cached("", "", &peer);
     let mut client = gateway.client();
@@ -449,14 +449,14 @@ fn a_file_that_is_kept_open_is_not_used_after_a_change_and_not_kept_for_long() {
         links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|path| path.starts_with(&prefix)).count()
     };
     let mut ask = || get(&mut client, "/a");
-    assert_eq!(ask(), heard("MISS", "response 1 to /a"));
-    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
-    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("MISS", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 1 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 1 to /a"));
     assert_eq!(open(), 1, "the file of a response in use stays open");
     let [file] = files(&gateway).try_into().unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(ask(), heard("MISS", "response 2 to /a"), "an administrator has removed it");
-    assert_eq!(ask(), heard("HIT", "response 2 to /a"));
+    assert_eq!(ask(), status_and_body("MISS", "response 2 to /a"), "an administrator has removed it");
+    assert_eq!(ask(), status_and_body("HIT", "response 2 to /a"));
     // Another process stores a response: its file takes the place of this one.
     let bytes = std::fs::read(&file).unwrap();
     let other = file.with_extension("new");
@@ -467,8 +467,8 @@ fn a_file_that_is_kept_open_is_not_used_after_a_change_and_not_kept_for_long() {
     changed[end] = b'7';
     std::fs::write(&other, &changed).unwrap();
     std::fs::rename(&other, &file).unwrap();
-    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 7 to /a"));
     assert_eq!(count.load(Ordering::SeqCst), 2);
     until("the file is closed when it is not used", || (open() == 0).then_some(()));
-    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+    assert_eq!(ask(), status_and_body("HIT", "response 7 to /a"));
 }

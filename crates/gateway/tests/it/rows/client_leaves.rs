@@ -33,7 +33,7 @@ fn site(location: &str) -> (Site, Signal, Signal, Signal) {
 }
 
 #[test]
-fn u13_a_client_that_leaves_is_logged_as_499_and_the_upstream_is_closed() {
+fn u13_leaving_client_is_499_and_closes_the_upstream() {
     let requests = [
         "GET /leaves HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST /leaves HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nworld",
@@ -219,7 +219,7 @@ fn u13_a_client_that_leaves_with_its_request_is_noticed() {
 }
 
 #[test]
-fn u14_a_client_that_half_closes_after_a_whole_request_is_answered() {
+fn u14_half_closed_client_gets_its_response() {
     for request in [GET.to_owned(), post("Content-Length: 5\r\n") + "world"] {
         let (site, asked, go, _noticed) = site(HALF_CLOSE);
         let mut client = site.client();
@@ -290,7 +290,7 @@ fn u13_a_client_that_leaves_while_the_upstream_is_connected_to() {
 }
 
 #[test]
-fn w4_a_fin_before_the_switch_is_a_leaving_and_one_behind_it_is_passed_on() {
+fn w4_fin_before_the_switch_aborts_and_later_is_passed_on() {
     let peer = Peer::script(|mut talk: Talk| {
         let Some(request) = talk.request() else { return };
         if request.target() == "/tunnel" {

@@ -20,7 +20,7 @@ fn hinting(hint: &'static str, go: &Signal) -> Peer {
 }
 
 #[test]
-fn a_hint_comes_ahead_of_the_response_where_the_location_wants_it() {
+fn early_hints_precede_the_response_where_configured() {
     let go = Signal::new();
     let site = Site::with(hinting(HINT, &go), "early_hints $http_sec_fetch_mode;");
     let mut client = site.client();
@@ -40,7 +40,7 @@ fn a_hint_comes_ahead_of_the_response_where_the_location_wants_it() {
 }
 
 #[test]
-fn one_value_that_is_neither_empty_nor_zero_is_enough() {
+fn one_value_other_than_empty_or_zero_is_enough() {
     for (words, hints) in [
         ("early_hints '';", false),
         ("early_hints 0;", false),
@@ -61,7 +61,7 @@ fn one_value_that_is_neither_empty_nor_zero_is_enough() {
 }
 
 #[test]
-fn no_hint_for_clients_that_cannot_know_it_or_without_a_field_that_goes_on() {
+fn no_hint_without_a_capable_client_or_a_field() {
     let go = Signal::new();
     go.raise();
     let site = Site::with(hinting(HINT, &go), "early_hints 1;");

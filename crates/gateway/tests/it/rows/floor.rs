@@ -55,7 +55,7 @@ fn a_floor_is_filled_again_when_the_peer_closes() {
 }
 
 #[test]
-fn a_peer_that_closes_what_is_opened_for_it_is_left_alone_for_longer_and_longer() {
+fn peer_closing_spare_connections_is_backed_off() {
     let (opened, seen) = channel();
     let peer = Peer::script(move |mut talk| {
         let _ = opened.send(std::time::Instant::now());

@@ -148,7 +148,7 @@ fn i13_an_expression_without_end_is_an_error() {
 }
 
 #[test]
-fn included_pages_run_at_the_same_time_and_waited_ones_one_after_the_other() {
+fn includes_run_concurrently_unless_they_wait() {
     // Each part answers when both were asked for.
     let both = Signal::new();
     let (raise, wait) = (both.clone(), both);
@@ -197,7 +197,7 @@ fn a_part_that_is_slower_than_send_timeout_is_waited_for() {
     assert_eq!(client.head().unwrap().status(), 200);
     client.expect("1\r\na\r\n");
     asked.wait();
-    assert!(!client.hears_within(Duration::from_millis(400)));
+    assert!(!client.receives_within(Duration::from_millis(400)));
     go.raise();
     let rest = String::from_utf8(client.rest().0).unwrap();
     assert!(rest.contains("part") && rest.ends_with("b\r\n0\r\n\r\n"), "{rest}");

@@ -21,7 +21,7 @@ fn patient_for(idle: Duration, answer: &'static str) -> (Peer, Receiver<First>) 
     let (ends, ended) = channel();
     let peer = Peer::script(move |mut talk| {
         loop {
-            if !talk.hears_within(idle) {
+            if !talk.receives_within(idle) {
                 talk.close();
                 let _ = ends.send(First::Peer);
                 return;
@@ -70,7 +70,7 @@ fn p10_an_idle_limit_is_learned_from_the_ends_it_makes() {
 }
 
 #[test]
-fn p10_an_idle_limit_is_learned_from_what_the_peer_says() {
+fn p10_idle_limit_is_learned_from_keep_alive() {
     let says = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1000\r\nContent-Length: 5\r\n\r\nhello";
     let (peer, ended) = patient_for(DEADLINE, says);
     let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
@@ -89,7 +89,7 @@ fn p10_a_number_of_requests_is_learned_from_the_ends_it_makes() {
             talk.send(HELLO);
         }
         // Closes without announcing it, as an impolite peer does; after a time in which even a busy gateway has closed.
-        let first = if talk.hears_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
+        let first = if talk.receives_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
         talk.close();
         let _ = ends.send(first);
     });

@@ -150,7 +150,7 @@ fn l03_closes_and_logs_a_new_connection_when_none_is_idle() {
     two.send(GET);
     gateway.until_totals("two exchanges", |totals| totals.writing == 2);
     let mut newcomer = gateway.client();
-    assert!(newcomer.hears_within(testkit::DEADLINE));
+    assert!(newcomer.receives_within(testkit::DEADLINE));
     newcomer.rest();
     let line = gateway.logged("2 worker_connections are not enough");
     assert!(line.contains(" [alert] "), "{line}");
@@ -180,12 +180,12 @@ fn l05_a_slow_head_is_refused_at_a_total_deadline() {
     client.send("GET /slow HTTP/1.1\r\nHost: a\r\nX: ");
     let begun = Instant::now();
     // An occasional byte is not enough.
-    while !client.hears_within(Duration::from_millis(40)) {
+    while !client.receives_within(Duration::from_millis(40)) {
         assert!(begun.elapsed() < testkit::DEADLINE, "bytes that trickle in keep the head open for ever");
         client.send("y");
     }
     let response = client.response();
-    assert_eq!((response.status(), response.says_close()), (408, true));
+    assert_eq!((response.status(), response.announces_close()), (408, true));
     assert_eq!(client.end(), End::Fin);
     let line = gateway.logged("client timed out (110: Connection timed out) while reading client request headers");
     assert!(line.contains("request: \"GET /slow HTTP/1.1\""), "{line}");
@@ -204,14 +204,14 @@ fn l05_a_client_that_says_nothing_is_closed_without_an_answer() {
 }
 
 #[test]
-fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
+fn l05_deadline_starts_at_the_first_byte_of_a_later_request() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("client_header_timeout 1s; keepalive_timeout 20s;"), &[peer.address()]);
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
     // Idle for longer than a head may take.
-    assert!(!client.hears_within(Duration::from_millis(1200)));
+    assert!(!client.receives_within(Duration::from_millis(1200)));
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
     client.send("GET / HT");
@@ -219,18 +219,18 @@ fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
 }
 
 #[test]
-fn l05_the_deadline_of_a_head_that_came_with_the_request_before_begins_with_its_turn() {
+fn l05_pipelined_head_deadline_starts_with_its_turn() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("client_header_timeout 2s; keepalive_timeout 20s;"), &[peer.address()]);
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
     // The connection is older than a head may take.
-    assert!(!client.hears_within(Duration::from_millis(2200)));
+    assert!(!client.receives_within(Duration::from_millis(2200)));
     let (begun, rest) = GET.split_at(8);
     client.send(format!("{GET}{begun}"));
     assert_eq!(client.response().text(), "hello");
-    assert!(!client.hears_within(Duration::from_millis(100)));
+    assert!(!client.receives_within(Duration::from_millis(100)));
     client.send(rest);
     assert_eq!(client.response().text(), "hello");
     client.send(format!("{GET}{begun}"));
@@ -256,7 +256,7 @@ fn l06_a_slow_body_is_refused() {
         let mut client = site.client();
         client.send(post("Content-Length: 10\r\n") + "half");
         let response = client.response();
-        assert_eq!((response.status(), response.says_close()), (408, true));
+        assert_eq!((response.status(), response.announces_close()), (408, true));
         assert_eq!(client.end(), End::Fin);
         site.gateway.logged("client timed out (110: Connection timed out) while reading client request body");
         site.is_alive();
@@ -274,7 +274,7 @@ fn l06_a_body_that_comes_slowly_but_comes() {
         // The timeout applies between two reads, not to the total.
         for byte in ["w", "o", "r", "l"] {
             client.send(byte);
-            assert!(!client.hears_within(Duration::from_millis(450)));
+            assert!(!client.receives_within(Duration::from_millis(450)));
         }
         client.send("d");
         assert_eq!(client.response().text(), "hello");
@@ -286,7 +286,7 @@ fn l06_a_body_that_comes_slowly_but_comes() {
 const FLOOD: usize = 96 << 20;
 
 #[test]
-fn l07_a_slow_reader_holds_a_bounded_buffer_and_is_closed_at_the_send_timeout() {
+fn l07_slow_reader_is_bounded_and_closed_at_send_timeout() {
     for buffering in ["on", "off"] {
         let closed = Signal::new();
         let peer = Peer::script({
@@ -304,7 +304,7 @@ fn l07_a_slow_reader_holds_a_bounded_buffer_and_is_closed_at_the_send_timeout() 
         let site = Site::with(peer, &format!("send_timeout 1s; proxy_buffering {buffering};"));
         let mut client = site.client();
         client.send(GET);
-        assert!(client.hears_within(testkit::DEADLINE));
+        assert!(client.receives_within(testkit::DEADLINE));
         site.is_alive();
         closed.wait();
         site.gateway.logged("client timed out (110: Connection timed out) while sending to client");
@@ -346,7 +346,7 @@ fn l08_a_body_over_the_limit_is_refused_before_it_is_uploaded() {
 }
 
 #[test]
-fn l08_a_chunked_body_over_the_limit_is_refused_where_it_exceeds_it() {
+fn l08_chunked_body_is_refused_at_the_limit() {
     for location in ["", "client_body_buffer_size 1k;", "proxy_request_buffering off;"] {
         let site = Site::with(Peer::saying(HELLO), &format!("client_max_body_size 10k; {location}"));
         let mut client = site.client();
@@ -354,7 +354,7 @@ fn l08_a_chunked_body_over_the_limit_is_refused_where_it_exceeds_it() {
         let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
         client.send(chunk.repeat(20));
         let response = client.response();
-        assert_eq!((response.status(), response.says_close()), (413, true), "{location}");
+        assert_eq!((response.status(), response.announces_close()), (413, true), "{location}");
         assert_eq!(client.end(), End::Fin);
         site.gateway.logged("client intended to send too large chunked body");
         site.is_alive();

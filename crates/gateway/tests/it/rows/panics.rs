@@ -30,7 +30,7 @@ fn peer(go_on: &Signal) -> Peer {
 }
 
 #[test]
-fn x07_a_panic_while_a_body_is_relayed_ends_only_that_connection() {
+fn x07_panic_in_a_body_ends_only_its_connection() {
     let go_on = Signal::new();
     let mut site = Site::with(peer(&go_on), PASS);
     site.gateway.expect_bugs();

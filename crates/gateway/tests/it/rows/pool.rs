@@ -36,7 +36,7 @@ fn p00_an_idle_connection_is_used_by_every_client() {
 }
 
 #[test]
-fn p00_a_body_that_is_read_in_exact_portions_leaves_a_connection_that_is_used_again() {
+fn p00_exactly_read_body_leaves_a_reusable_connection() {
     // The last read asks for exactly the remaining bytes, so nothing shows that the socket is empty.
     let (half, whole) = ("x".repeat(100_000), 200_000);
     let peer = Peer::script(move |mut talk| {
@@ -87,7 +87,7 @@ fn races(fault: fn(&mut Talk)) -> Peer {
 }
 
 #[test]
-fn p02_an_idempotent_request_that_lost_the_race_is_repeated_on_a_fresh_connection() {
+fn p02_lost_race_is_repeated_on_a_fresh_connection() {
     for fault in [Talk::close as fn(&mut Talk), Talk::reset] {
         let first = races(fault);
         let second = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond");
@@ -161,7 +161,7 @@ fn p05_connection_close() {
         for _ in 0..2 {
             // The upstream's `Connection` field does not concern the client.
             let response = site.ask(GET);
-            assert_eq!((response.text(), response.says_close()), ("hello".into(), false));
+            assert_eq!((response.text(), response.announces_close()), ("hello".into(), false));
         }
         assert_eq!(serials(&site.peer), [0, 1]);
         let lines = site.gateway.access_lines(2);
@@ -346,7 +346,7 @@ fn slow_on_demand(go: &Signal, asked: &Signal) -> Peer {
 const SLOW: &str = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
-fn p09_a_full_pool_closes_the_least_recently_used_and_fails_no_request() {
+fn p09_full_pool_closes_the_least_recently_used() {
     let (go, asked) = (Signal::new(), Signal::new());
     let peer = slow_on_demand(&go, &asked);
     let conf = text(1, "", "").replace("keepalive 4;", "keepalive 1;");

@@ -41,7 +41,7 @@ fn trailers_are_a_variable_and_go_on_where_the_location_says_so() {
 }
 
 #[test]
-fn trailers_of_an_outer_level_are_inherited_as_the_location_says() {
+fn trailers_follow_the_inheritance_rule_of_the_location() {
     for (words, expected) in [
         ("", &[("X-Inner", "2")][..]),
         ("add_trailer_inherit merge;", &[("X-Inner", "2"), ("X-Outer", "1")]),
@@ -97,7 +97,7 @@ fn the_method_that_is_sent_is_the_one_written() {
 }
 
 #[test]
-fn a_head_asked_for_and_a_body_sent_are_told_apart() {
+fn distinguishes_head_requests_from_sent_bodies() {
     // The client asks for the head, the upstream is asked for everything.
     let site = Site::with(Peer::saying(HELLO), "proxy_method GET;");
     let mut client = site.client();

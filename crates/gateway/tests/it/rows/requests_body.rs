@@ -143,7 +143,7 @@ fn r46_an_unknown_expectation() {
 }
 
 #[test]
-fn r46_http10_is_never_told_to_continue() {
+fn r46_http10_never_gets_100_continue() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");

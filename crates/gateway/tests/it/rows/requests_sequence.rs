@@ -33,7 +33,7 @@ fn r47_h2c_in_any_upgrade_line_is_not_passed_on() {
 }
 
 #[test]
-fn r48_a_request_behind_an_upgrade_that_is_not_granted_is_a_request() {
+fn r48_pipelined_bytes_after_a_refused_upgrade_are_a_request() {
     let set = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
     let (asked, checked) = (Signal::new(), Signal::new());
     let peer = Peer::script({
@@ -67,7 +67,7 @@ fn r48_a_request_behind_an_upgrade_that_is_not_granted_is_a_request() {
 }
 
 #[test]
-fn r49_connection_strips_what_it_names_but_never_framing() {
+fn r49_connection_strips_named_fields_but_not_framing() {
     let site = Site::of(Peer::saying(HELLO));
     let fields = "Connection: Host, Content-Length, X-A\r\nX-A: 1\r\nx-a: 2\r\nX-B: 3\r\nContent-Length: 3\r\n\
                   Keep-Alive: 1\r\nTE: trailers\r\nProxy-Connection: x\r\nConnection: x-b\r\n";
@@ -81,13 +81,13 @@ fn r49_connection_strips_what_it_names_but_never_framing() {
 }
 
 #[test]
-fn r50_a_valid_request_is_answered_before_the_invalid_one_behind_it() {
+fn r50_valid_request_is_answered_before_the_invalid_one() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send(format!("{GET}GET / HTTP/1.1\r\nHost a\r\n\r\n{GET}"));
     assert_eq!(client.response().text(), "hello");
     let refused = client.response();
-    assert_eq!((refused.status(), refused.says_close()), (400, true));
+    assert_eq!((refused.status(), refused.announces_close()), (400, true));
     assert_eq!(client.end(), End::Fin);
     assert_eq!(site.peer.requests().len(), 1);
     site.gateway.logged("client sent invalid header line");
@@ -112,12 +112,12 @@ fn r50_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn r52_a_short_rest_of_a_body_is_drained_and_the_connection_goes_on() {
+fn r52_short_body_rest_is_drained_and_kept_alive() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send("POST /alive HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nGET");
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
+    assert_eq!((response.text(), response.announces_close()), ("alive".into(), false));
     // The rest of the body looks like a request but is none.
     client.send(" / xGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     client.send("");
@@ -133,13 +133,13 @@ fn r52_a_short_rest_of_a_body_is_drained_and_the_connection_goes_on() {
 }
 
 #[test]
-fn r52_a_short_rest_in_chunks_is_drained_and_the_connection_goes_on() {
+fn r52_short_chunked_rest_is_drained_and_kept_alive() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     for number in 0..3 {
         client.send("POST /alive HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /");
         let response = client.response();
-        assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
+        assert_eq!((response.text(), response.announces_close()), ("alive".into(), false));
         client.send(format!("\r\n5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\nGET /{number} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(client.response().text(), "hello");
     }
@@ -148,7 +148,7 @@ fn r52_a_short_rest_in_chunks_is_drained_and_the_connection_goes_on() {
 }
 
 #[test]
-fn r52_a_rest_in_chunks_that_is_long_or_wrong_closes_the_connection() {
+fn r52_long_or_invalid_chunked_rest_closes() {
     let long = "1000\r\n".to_owned() + &"x".repeat(0x1000) + "\r\n";
     for rest in [long.repeat(40), "nonsense\r\n".to_owned()] {
         let site = Site::of(Peer::saying(HELLO));
@@ -163,14 +163,14 @@ fn r52_a_rest_in_chunks_that_is_long_or_wrong_closes_the_connection() {
 }
 
 #[test]
-fn r52_a_long_rest_closes_the_connection_and_the_response_arrives() {
+fn r52_long_rest_closes_after_the_response_arrives() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send("POST /alive HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
     // The client keeps sending; a reset must not destroy the response.
     client.send("x".repeat(300_000));
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("alive".into(), true));
+    assert_eq!((response.text(), response.announces_close()), ("alive".into(), true));
     assert_eq!(client.end(), End::Fin);
 }
 
@@ -213,7 +213,7 @@ fn r00_a_connection_goes_on_as_its_limits_and_the_client_say() {
         for (number, closes) in closes.into_iter().enumerate() {
             client.send(format!("GET /{number} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
             let response = client.response();
-            assert_eq!((response.text(), response.says_close()), ("hello".into(), closes), "{directive}{fields}");
+            assert_eq!((response.text(), response.announces_close()), ("hello".into(), closes), "{directive}{fields}");
             if closes {
                 // The response announced the close, and the gateway closes.
                 assert_eq!(client.end(), End::Fin);

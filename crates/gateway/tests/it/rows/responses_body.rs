@@ -96,7 +96,7 @@ fn cut(request: &str, start: &str, goes_on: impl Fn(&mut testkit::Talk) + Send +
     let mut client = site.client();
     client.send(request);
     // The client has the head before the fault: no other status can be sent any more.
-    assert!(client.hears_within(testkit::DEADLINE));
+    assert!(client.receives_within(testkit::DEADLINE));
     seen.raise();
     let (response, end) = client.cut_response();
     assert_eq!(response.status(), 200);
@@ -210,7 +210,7 @@ fn s16_an_upstream_that_stops_in_the_middle_of_a_body() {
 }
 
 #[test]
-fn s00_an_early_refusal_arrives_although_the_upload_cannot_go_on() {
+fn s00_early_refusal_arrives_during_the_upload() {
     // A typical upstream: it answers 413 and closes with most of the body unread, which the kernel turns into a reset.
     let refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!";
     // A body that is collected first must arrive completely; for a streamed one, a part is enough.
@@ -250,6 +250,6 @@ fn s00_keepalive_of_an_http10_client() {
     // Without a length, only the end of the connection ends the body.
     client.send("GET /chunked HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let response = client.response();
-    assert_eq!((response.text(), response.says_close()), ("hello".into(), true));
+    assert_eq!((response.text(), response.announces_close()), ("hello".into(), true));
     assert_eq!(client.end(), End::Fin);
 }

@@ -83,7 +83,7 @@ fn s06_malformed_lines() {
 }
 
 #[test]
-fn s06_passes_on_what_has_one_meaning() {
+fn s06_passes_unambiguous_heads() {
     for line in ["X[1]: v", "X/Y: v", "X: a\x1b[0mb", "X: \x7f"] {
         let site = Site::of(Peer::saying_once(with_lines(&format!("{line}\r\nContent-Length: 5\r\n"))));
         let response = site.ask(GET);
@@ -136,7 +136,7 @@ fn s11_an_unasked_100_is_skipped() {
 }
 
 #[test]
-fn s11_an_interim_response_in_a_segment_of_its_own() {
+fn s11_interim_response_in_a_separate_segment() {
     let (asked, go) = (Signal::new(), Signal::new());
     let peer = Peer::script({
         let (asked, go) = (asked.clone(), go.clone());
@@ -176,7 +176,7 @@ fn s13_an_unasked_101() {
 }
 
 #[test]
-fn s13_a_101_that_the_client_asked_for_but_the_configuration_did_not() {
+fn s13_unconfigured_101_is_refused() {
     let peer = Peer::saying_once("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
     let site = Site::of(peer);
     let mut client = site.client();

@@ -130,7 +130,7 @@ fn u01_refused_by_the_only_peer_is_502() {
 }
 
 #[test]
-fn u02_connect_timeout_goes_to_the_next_peer_whatever_the_method() {
+fn u02_connect_timeout_tries_the_next_peer_for_any_method() {
     for request in [GET, &post_body()] {
         let deaf = Deaf::new();
         let (response, gateway) = ask_unreachable(deaf.address(), "proxy_connect_timeout 100ms;", request);
@@ -272,7 +272,7 @@ fn u10_a_body_that_has_begun_to_arrive_is_not_sent_twice() {
 }
 
 #[test]
-fn u10_a_body_that_has_arrived_is_sent_again_although_it_may_be_streamed() {
+fn u10_complete_body_is_resent_despite_streaming() {
     let location = "proxy_request_buffering off;";
     for body in ["Content-Length: 5\r\n\r\nworld", "Transfer-Encoding: chunked\r\n\r\n5\r\nworld\r\n0\r\n\r\n"] {
         let request = format!("PUT / HTTP/1.1\r\nHost: a\r\n{body}");
@@ -378,14 +378,14 @@ fn u05_an_upstream_that_does_not_take_the_request() {
 /// A client that keeps sending while it waits: bytes of a next request whenever nothing arrives for a moment.
 fn keeps_talking(client: &mut Talk, at_most: Duration) {
     let begun = Instant::now();
-    while !client.hears_within(Duration::from_millis(30)) {
+    while !client.receives_within(Duration::from_millis(30)) {
         assert!(begun.elapsed() < at_most, "still waiting after {at_most:?}, because the client talks");
         client.send("G");
     }
 }
 
 #[test]
-fn u05_a_client_that_talks_does_not_prolong_the_wait_for_the_upstream() {
+fn u05_client_bytes_do_not_prolong_the_read_timeout() {
     let peer = Peer::script(silence);
     let gateway = Gateway::start(&text(1, "", "proxy_read_timeout 300ms;"), &[peer.address()]);
     let mut client = gateway.client();

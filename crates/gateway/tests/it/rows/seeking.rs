@@ -77,7 +77,7 @@ impl Scene {
 }
 
 #[test]
-fn p09_a_request_takes_a_connection_that_comes_free_before_its_own_is_there() {
+fn p09_request_takes_a_released_connection_before_its_own() {
     for request in [GET.to_owned(), post("Content-Length: 5\r\n") + "world"] {
         let mut scene = scene(Then::Accepts, "server {upstream:0};", &[]);
         let mut two = scene.connecting(&request);
@@ -98,7 +98,7 @@ fn p09_a_request_takes_a_connection_that_comes_free_before_its_own_is_there() {
 }
 
 #[test]
-fn p09_a_connection_that_its_request_did_not_wait_for_serves_the_next_one() {
+fn p09_unneeded_connection_serves_the_next_request() {
     let mut scene = scene(Then::Accepts, "server {upstream:0};", &[]);
     let mut two = scene.connecting(GET);
     scene.answer.raise();
@@ -120,7 +120,7 @@ fn p09_a_connection_that_its_request_did_not_wait_for_serves_the_next_one() {
 }
 
 #[test]
-fn p09_a_failed_connect_counts_against_the_peer_though_its_request_was_served() {
+fn p09_failed_connect_counts_although_its_request_was_served() {
     let second = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond");
     let mut scene = scene(Then::Refuses, "server {upstream:0} max_fails=1; server {upstream:1} backup;", &[&second]);
     let mut two = scene.connecting(GET);
@@ -134,7 +134,7 @@ fn p09_a_failed_connect_counts_against_the_peer_though_its_request_was_served() 
 }
 
 #[test]
-fn p09_a_client_that_leaves_while_it_seeks_leaves_nothing_behind() {
+fn p09_leaving_seeker_leaks_nothing() {
     let mut scene = scene(Then::Accepts, "server {upstream:0};", &[]);
     let mut two = scene.connecting(GET);
     two.reset();

@@ -49,7 +49,7 @@ fn closed_loop(workers: u16) -> (usize, usize) {
 }
 
 #[test]
-fn p00_a_pool_of_64_is_enough_for_64_clients_however_many_workers_there_are() {
+fn p00_pool_of_64_serves_64_clients_with_any_worker_count() {
     for workers in [2, 8, 32] {
         let (warm, all) = closed_loop(workers);
         assert_eq!(warm, CLIENTS, "{workers} workers");
@@ -67,18 +67,18 @@ fn group(words: &str) {
 
 #[test]
 #[should_panic(expected = "per_peer=200 is above the group's 100 idle connections and has no effect")]
-fn f4_an_idle_limit_per_peer_above_that_of_the_group_is_refused() {
+fn an_idle_limit_per_peer_above_that_of_the_group_is_refused() {
     group("keepalive 100 per_peer=200;");
 }
 
 #[test]
 #[should_panic(expected = "connecting=60 is above max_connections 50 and has no effect")]
-fn f4_more_connects_than_connections_are_refused() {
+fn more_connects_than_connections_are_refused() {
     group("keepalive 50; max_connections 50 connecting=60;");
 }
 
 #[test]
-fn f4_limits_that_fit_are_not_spoken_of() {
+fn limits_that_fit_are_not_spoken_of() {
     group("keepalive 50 per_peer=50; max_connections 50 connecting=50 queue=10 timeout=1s;");
 }
 
@@ -89,7 +89,7 @@ fn warned(words: &str) -> Vec<String> {
 }
 
 #[test]
-fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
+fn pool_beyond_its_limit_is_warned_with_numbers() {
     for (words, expected) in [
         (
             "keepalive 50; max_connections 60;",
@@ -119,7 +119,7 @@ fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
 }
 
 #[test]
-fn f4_a_floor_that_the_pool_cannot_keep_is_warned_of_with_the_numbers() {
+fn floor_beyond_the_pool_is_warned_with_numbers() {
     let conf = text(3, "", "").replace("keepalive 4;", "keepalive 2 floor=2;");
     let peers = [([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into(), ([127, 0, 0, 1], 9).into()];
     assert_eq!(

@@ -29,7 +29,7 @@ fn peer(requests_max: u64, idle_max_ms: u64, fault: Fault) -> Peer {
     Peer::script(move |mut talk| {
         let requests = 2 + mixed(talk.serial(), requests_max);
         for _ in 0..requests {
-            if !talk.hears_within(Duration::from_millis(idle_max_ms)) {
+            if !talk.receives_within(Duration::from_millis(idle_max_ms)) {
                 break;
             }
             if talk.request().is_none() {
@@ -74,7 +74,7 @@ fn p03_soak_no_get_fails_and_no_post_is_executed_twice() {
                     // Most requests follow at once, some after a pause about as long as the peers' idle timeout.
                     if mixed(seed, 10) == 0 {
                         let pause = Duration::from_millis(30 + mixed(seed + 7, 40));
-                        assert!(!talk.hears_within(pause), "no peer was asked");
+                        assert!(!talk.receives_within(pause), "no peer was asked");
                     }
                     if mixed(seed + 3, 2) == 0 {
                         talk.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

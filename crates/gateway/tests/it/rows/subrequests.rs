@@ -105,7 +105,7 @@ fn auth_requests_reuse_connections_and_leave_no_line_in_the_log() {
 }
 
 #[test]
-fn a_body_that_an_auth_request_does_not_need_is_read_only_so_far() {
+fn auth_request_reads_only_part_of_an_unneeded_body() {
     let endless = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.send("HTTP/1.1 200 OK\r\n\r\n");
@@ -118,7 +118,7 @@ fn a_body_that_an_auth_request_does_not_need_is_read_only_so_far() {
 }
 
 #[test]
-fn an_auth_upstream_that_is_silent_costs_its_timeout_and_is_an_error() {
+fn silent_auth_upstream_is_an_error_after_its_timeout() {
     let (asked, left) = (Signal::new(), Signal::new());
     let pair = pair(silent(&asked, &left), always(HELLO), "auth_request /auth; proxy_read_timeout 100s;");
     drop(pair);
@@ -135,7 +135,7 @@ fn an_auth_upstream_that_is_silent_costs_its_timeout_and_is_an_error() {
 }
 
 #[test]
-fn log_subrequest_writes_a_line_for_each_before_that_of_the_request() {
+fn log_subrequest_writes_subrequests_before_the_request() {
     let pair = pair(always(HELLO), always(HELLO), "auth_request /auth; log_subrequest on;");
     assert_eq!(get(&mut pair.gateway.client()), 200);
     // The location of the subrequest decides, as in nginx.
@@ -201,7 +201,7 @@ fn a_mirror_outlives_its_client_and_a_drain_waits_for_it() {
 }
 
 #[test]
-fn a_client_that_leaves_frees_what_is_added_to_its_response() {
+fn leaving_client_frees_added_content() {
     let (asked, left) = (Signal::new(), Signal::new());
     let words = "add_before_body /copy; addition_types *;";
     let pair = pair(silent(&asked, &left), always(HELLO), words);
@@ -243,7 +243,7 @@ fn added_bodies_stream_within_bounds() {
 
 #[cfg(debug_assertions)] // releases have no place to make a panic
 #[test]
-fn x07_a_panic_in_a_subrequest_ends_it_and_the_request_is_answered() {
+fn x07_panic_in_a_subrequest_ends_only_the_subrequest() {
     let slow = Peer::script(|mut talk| {
         while talk.request().is_some() {
             // Only a body that did not come with its head is relayed, and the panic is in the relay.

@@ -160,7 +160,7 @@ fn v03_a_claim_of_a_token_that_is_not_verified_has_no_value() {
 }
 
 #[test]
-fn v04_keys_change_with_their_file_and_a_broken_file_changes_nothing() {
+fn v04_changed_keys_apply_and_broken_files_are_ignored() {
     let peer = upstream();
     let (gateway, folder) = guarded("", PLAIN, &peer);
     let path = folder.path().join("keys.json");
@@ -184,7 +184,7 @@ fn v04_keys_change_with_their_file_and_a_broken_file_changes_nothing() {
 }
 
 #[test]
-fn v05_a_file_that_variables_name_and_that_cannot_be_used_is_500() {
+fn v05_unusable_key_file_from_a_variable_is_500() {
     let peer = upstream();
     let location = "location / { auth_jwt area; auth_jwt_key_file FOLDER/$arg_keys; proxy_pass http://{upstream:0}; }";
     let (gateway, folder) = guarded("", location, &peer);

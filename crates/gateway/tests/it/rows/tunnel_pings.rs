@@ -43,7 +43,7 @@ fn unmasked(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn both_ends_of_a_silent_websocket_are_pinged_and_live_on_their_answers() {
+fn pings_both_ends_of_a_silent_websocket() {
     const IDLE: Duration = Duration::from_millis(1500);
     let site = switching(WEBSOCKET, "tunnel_timeout 1500ms; tunnel_ping 300ms;", |mut talk| {
         let mut heard = Vec::new();
@@ -76,7 +76,7 @@ fn both_ends_of_a_silent_websocket_are_pinged_and_live_on_their_answers() {
 }
 
 #[test]
-fn an_end_that_does_not_answer_ends_the_tunnel_although_the_other_lives() {
+fn unanswered_ping_closes_the_tunnel() {
     let site = switching(WEBSOCKET, "tunnel_timeout 1s; tunnel_ping 200ms;", |mut talk| {
         while let Some(bytes) = talk.whatever_came() {
             if bytes.starts_with(b"\x89") {
@@ -108,7 +108,7 @@ fn no_ping_comes_inside_of_a_frame_or_behind_a_close() {
 }
 
 #[test]
-fn what_is_no_plain_websocket_is_not_pinged() {
+fn pings_only_plain_websockets() {
     for (fields, location) in [
         ("Upgrade: other\r\n", "tunnel_timeout 1s; tunnel_ping 100ms;"),
         ("Upgrade: websocket\r\nSec-WebSocket-Extensions: x-own\r\n", "tunnel_timeout 1s; tunnel_ping 100ms;"),

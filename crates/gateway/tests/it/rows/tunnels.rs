@@ -63,7 +63,7 @@ fn w01_an_upgrade_that_is_answered_with_200_is_ordinary_http() {
 }
 
 #[test]
-fn w02_what_is_sent_together_with_the_upgrade_is_held_until_101_and_comes_first() {
+fn w02_bytes_after_the_upgrade_are_held_until_101() {
     let (asked, checked) = (Signal::new(), Signal::new());
     let peer = Peer::script({
         let (asked, checked) = (asked.clone(), checked.clone());
@@ -95,7 +95,7 @@ fn w02_what_is_sent_together_with_the_upgrade_is_held_until_101_and_comes_first(
 }
 
 #[test]
-fn w02_what_the_upstream_sends_together_with_101_comes_first() {
+fn w02_bytes_with_the_101_come_first() {
     let peer = Peer::script(|mut talk| {
         talk.request().unwrap();
         talk.send(format!("{SWITCHING}early"));
@@ -289,7 +289,7 @@ fn w07_bytes_from_the_client_keep_a_tunnel_open() {
     let mut client = tunnelled(&site);
     for _ in 0..5 {
         client.send("ping");
-        client.hears_within(PAUSE);
+        client.receives_within(PAUSE);
     }
     client.expect("enough");
 }
@@ -299,7 +299,7 @@ fn w07_bytes_from_the_upstream_keep_a_tunnel_open() {
     let site = switching(LIMIT, |mut talk| {
         for _ in 0..5 {
             talk.send("ping");
-            talk.hears_within(PAUSE);
+            talk.receives_within(PAUSE);
         }
         talk.expect("enough");
     });

@@ -85,7 +85,7 @@ fn race(fault: fn(&mut Talk)) -> Tally {
 }
 
 #[test]
-fn p03_a_peer_that_closes_costs_no_post_that_it_has_not_received() {
+fn p03_closing_peer_loses_no_unreceived_post() {
     let tally = race(Talk::close);
     // If the request arrived before the close, the peer's kernel resets without a FIN, which proves nothing.
     assert_eq!(tally.failed_executed, 0);
@@ -112,7 +112,7 @@ fn p03_a_peer_that_executes_and_closes_never_sees_it_twice() {
 }
 
 #[test]
-fn p03_a_peer_that_half_closes_and_still_executes_never_sees_it_twice() {
+fn p03_half_closed_peer_never_gets_a_post_twice() {
     race(|talk| {
         talk.half_close();
         talk.request();

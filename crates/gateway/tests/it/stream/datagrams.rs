@@ -104,7 +104,7 @@ fn a_name_behind_a_wildcard_selects_the_server() {
 }
 
 #[test]
-fn with_reuseport_every_worker_has_its_socket_and_a_client_keeps_its_session() {
+fn reuseport_gives_each_worker_a_socket_with_sticky_sessions() {
     let peer = DatagramPeer::echo();
     let text = "events {} stream { server { listen {listen} udp reuseport; proxy_pass {upstream:0}; } }";
     let gateway = Gateway::start_workers(2, text, &[peer.address()]);

@@ -56,7 +56,7 @@ fn bytes_before_a_reset_are_passed_on_and_counted() {
         talk.expect("hello");
         talk.send("answer");
         // What is unread makes the close a reset.
-        talk.hears_within(Duration::from_secs(20));
+        talk.receives_within(Duration::from_secs(20));
     });
     let stream =
         "log_format line '$bytes_sent $upstream_bytes_received $upstream_first_byte_time'; access_log s.log line;";
@@ -91,7 +91,7 @@ fn a_reload_leaves_sessions_alone() {
     testkit::until("the reload holds", || {
         let mut other = Talk::connect(gateway.address());
         // The peer of the old configuration waits for the client's bytes.
-        let heard = other.hears_within(Duration::from_millis(200));
+        let heard = other.receives_within(Duration::from_millis(200));
         (heard && other.whatever_came().as_deref() == Some(b"new")).then_some(())
     });
     client.send("more");

@@ -5,7 +5,7 @@ use testkit::{Deaf, End, Talk};
 
 /// J5
 #[test]
-fn what_is_no_proxy_header_is_refused() {
+fn refuses_invalid_proxy_headers() {
     let text = "events {} stream { server { listen {listen} proxy_protocol; proxy_pass {upstream:0}; } }";
     let peer = echo();
     let gateway = testkit::Gateway::start(text, &[peer.address()]);
@@ -67,14 +67,14 @@ fn a_hello_beyond_the_buffer_is_refused() {
 
 /// J9
 #[test]
-fn what_is_no_tls_is_passed_on_unread() {
+fn bytes_other_than_tls_are_passed_unread() {
     let gateway = start("", "ssl_preread on; proxy_pass {upstream:0};", [echo()]);
     greeted(&gateway);
 }
 
 /// J10
 #[test]
-fn a_peer_that_never_answers_is_left_after_proxy_connect_timeout() {
+fn silent_peer_is_left_after_proxy_connect_timeout() {
     let deaf = Deaf::new();
     let group = format!("upstream group {{ server {}; server {{upstream:0}} backup; }}", deaf.address());
     let gateway = start(&group, "proxy_connect_timeout 300ms; proxy_pass group;", [echo()]);

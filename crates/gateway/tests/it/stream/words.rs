@@ -35,7 +35,7 @@ fn a_text_is_returned_with_variables() {
 }
 
 #[test]
-fn the_client_is_whom_a_trusted_proxy_names() {
+fn trusted_proxy_header_names_the_client() {
     let server = "set_real_ip_from 127.0.0.0/8; \
                   return \"$remote_addr:$remote_port $realip_remote_addr $proxy_protocol_server_port\";";
     let text = format!("events {{}} stream {{ server {{ listen {{listen}} proxy_protocol; {server} }} }}");

@@ -48,7 +48,7 @@ fn a_certificate_can_be_optional() {
 }
 
 #[test]
-fn a_server_that_asks_for_certificates_is_reached_by_its_own_handshake_only() {
+fn server_with_client_certificates_needs_its_own_handshake() {
     let two = format!("server {{ listen {{listen}} ssl; server_name b.test; {{b}} return 200 b; }} {}", server("on"));
     let scene = Scene::new(&two, &[]);
     let good = scene.authority.issue(&["client"]);
@@ -62,7 +62,7 @@ fn a_server_that_asks_for_certificates_is_reached_by_its_own_handshake_only() {
 }
 
 #[test]
-fn a_certificate_that_another_servers_authority_vouches_for_counts_for_that_server_only() {
+fn client_certificate_counts_only_for_its_servers_authority() {
     let two = "server { listen {listen} ssl; server_name b.test; {b} ssl_client_certificate {at}/b.crt; \
                    ssl_verify_client optional_no_ca; return 200 b; } \
                server { listen {listen} ssl; server_name a.test; {a} ssl_client_certificate {ca}; \
@@ -76,7 +76,7 @@ fn a_certificate_that_another_servers_authority_vouches_for_counts_for_that_serv
 
 /// Its handshakes are those of the default server, so requests are checked.
 #[test]
-fn a_server_without_certificates_of_its_own_requires_those_of_clients() {
+fn server_without_certificate_requires_client_certificates() {
     for (verify, with_certificate) in [("off", 400), ("optional", 200), ("on", 200)] {
         let two = format!(
             "{} server {{ listen {{listen}} ssl; server_name b.test; ssl_client_certificate {{ca}}; ssl_verify_client on; \

@@ -53,7 +53,7 @@ impl Client {
         let config = Self::config(scene);
         let mut client = Self::connect(scene, &config, b"");
         client.finish();
-        client.say(&get("a.test"));
+        client.send_text(&get("a.test"));
         client.expect("[GET  .]");
         config
     }
@@ -107,7 +107,7 @@ impl Client {
         self.socket.write_all(&output).unwrap();
     }
 
-    fn say(&mut self, text: &str) {
+    fn send_text(&mut self, text: &str) {
         self.connection.writer().write_all(text.as_bytes()).unwrap();
         let output = self.output();
         self.socket.write_all(&output).unwrap();
@@ -126,7 +126,7 @@ fn a_safe_request_is_answered_before_the_handshake_is_complete() {
         assert!(method == "HEAD" || client.heard.ends_with(&format!("[{method} 1 r]")), "{}", client.heard);
         assert!(client.connection.is_early_data_accepted());
         client.finish();
-        client.say(&get("a.test"));
+        client.send_text(&get("a.test"));
         client.expect("[GET  r]");
     }
 }
@@ -163,7 +163,7 @@ fn other_requests_wait_for_the_end_of_the_handshake() {
         Client::remembered(&scene);
         client.finish();
         if expected.is_empty() {
-            client.say(": a.test\r\n\r\n");
+            client.send_text(": a.test\r\n\r\n");
             client.expect("[GET  r]");
         }
         for expected in expected {
@@ -210,12 +210,12 @@ fn too_early(scene: &Scene) -> Client {
 }
 
 #[test]
-fn an_upstream_hears_of_early_data_and_its_425_reaches_the_client() {
+fn upstream_learns_of_early_data_and_its_425_returns() {
     let peer = wary();
     let scene = scene(Some(&peer));
     let mut client = too_early(&scene);
     client.finish();
-    client.say(TO_UPSTREAM);
+    client.send_text(TO_UPSTREAM);
     client.expect("HTTP/1.1 200 OK\r\n");
     let heard = peer.requests();
     assert_eq!(heard.len(), 2);

@@ -11,7 +11,7 @@ const TWO: &str = "server { listen {listen} ssl; server_name a.test; {a} return 
                    server { listen {listen} ssl; server_name *.wild.test ~^x[0-9]+\\.wild\\.test$; {wild} return 200 wild; }";
 
 #[test]
-fn the_name_that_a_client_asks_for_chooses_certificate_and_server() {
+fn sni_selects_certificate_and_server() {
     let scene = Scene::new(TWO, &[]);
     // The client verifies the names: a wrong certificate would end the handshake.
     assert_eq!(scene.ask("a.test", "a.test"), (200, "a".to_owned()));

@@ -40,7 +40,7 @@ fn failed_at(scene: &Scene, listener: usize, reason: &str) -> u64 {
 }
 
 #[test]
-fn each_refused_handshake_is_told_logged_and_counted() {
+fn each_refused_handshake_is_logged_and_counted() {
     let scene = Scene::new(ONE, &[]);
     refuse_each(&scene, 0);
     assert_eq!(scene.ask("a.test", "a.test"), (200, "here".to_owned()));
@@ -127,7 +127,7 @@ fn a_first_message_in_records_of_one_byte_is_served() {
 }
 
 #[test]
-fn a_connection_that_is_cut_after_its_handshake_ends_without_a_farewell() {
+fn connection_cut_after_its_handshake_counts_as_truncated() {
     let scene = Scene::new(ONE, &[]);
     let mut client = scene.client("a.test");
     client.send(get("a.test"));

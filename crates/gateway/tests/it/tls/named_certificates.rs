@@ -86,7 +86,7 @@ fn a_name_that_is_a_path_reaches_no_file() {
 }
 
 #[test]
-fn a_slow_disk_holds_up_no_other_handshake_and_has_the_time_of_a_head() {
+fn slow_disk_delays_no_other_handshake() {
     let http = BY_NAME.replace("return 200", "client_header_timeout 5s; return 200");
     let scene = Scene::new(&http, &[]);
     let pipe = scene.path("slow.crt");

@@ -29,7 +29,7 @@ fn peer() -> Peer {
 }
 
 #[test]
-fn a_connection_serves_files_bodies_and_requests_one_after_the_other() {
+fn connection_serves_files_bodies_and_requests_in_turn() {
     let peer = peer();
     let scene = Scene::new(&ONE.replace("location / {", "client_max_body_size 10m; location / {"), &[peer.address()]);
     let large: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7) as u8).collect();
@@ -64,7 +64,7 @@ fn a_tunnel_goes_through_in_both_directions() {
 }
 
 #[test]
-fn sessions_are_resumed_in_both_versions_by_all_workers_and_after_a_reload() {
+fn sessions_resume_across_versions_workers_and_reloads() {
     let peer = peer();
     let mut scene = Scene::of_workers(2, ONE, &[peer.address()]);
     for version in [Protocol::Tls13, Protocol::Tls12] {
@@ -103,7 +103,7 @@ fn a_session_of_one_server_does_not_enter_another() {
 }
 
 #[test]
-fn new_certificates_count_for_new_handshakes_and_broken_ones_for_none() {
+fn new_certificates_apply_and_broken_ones_do_not() {
     let scene = Scene::new("server { listen {listen} ssl; server_name a.test; {a} return 200 a; }", &[]);
     let shown = |scene: &Scene| {
         let client = scene.client("a.test");

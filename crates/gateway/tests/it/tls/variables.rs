@@ -60,7 +60,7 @@ fn a_request_knows_the_clients_certificate() {
 }
 
 #[test]
-fn a_subrequest_knows_what_the_request_knows() {
+fn subrequest_sees_the_tls_variables() {
     let names = "ssl_protocol ssl_cipher ssl_curve ssl_curves ssl_ciphers ssl_server_name ssl_session_id ssl_session_reused \
                  ssl_alpn_protocol ssl_client_verify ssl_client_s_dn ssl_client_fingerprint ssl_client_raw_cert scheme https \
                  remote_addr remote_port server_addr server_port connection connection_requests request_id request_uri host";

@@ -46,7 +46,7 @@ fn bodies_come_whole_in_both_directions() {
 }
 
 #[test]
-fn a_session_is_resumed_with_the_peer_that_gave_it_also_after_a_reload() {
+fn session_resumes_only_with_its_peer_and_after_a_reload() {
     let once = || {
         scripted(|mut secure| {
             secure.request();
@@ -97,7 +97,7 @@ fn idle_connections_move_between_workers() {
 }
 
 #[test]
-fn connections_that_are_opened_ahead_shake_hands_and_take_tickets_in() {
+fn connections_opened_ahead_handshake_and_read_tickets() {
     let peer = counting();
     let conf = text(1, "keepalive 4 floor=2;", "proxy_ssl_server_name on; proxy_ssl_name a.test;");
     let gateway = Gateway::start(&conf, &[peer.address()]);
@@ -147,7 +147,7 @@ fn data_on_an_idle_connection_and_close_notify_end_it() {
 }
 
 #[test]
-fn p03_a_post_that_lost_the_race_is_repeated_with_the_proof_alone() {
+fn p03_lost_post_is_repeated_only_with_proof() {
     // The peer has read the whole request, so it may have executed it.
     let peer = scripted(|mut secure| {
         while secure.request().is_some() {
@@ -173,7 +173,7 @@ fn p03_a_post_that_lost_the_race_is_repeated_with_the_proof_alone() {
 }
 
 #[test]
-fn a_body_without_length_ends_with_the_connection_and_a_missing_close_notify_is_noted() {
+fn missing_close_notify_after_an_unsized_body_is_noted() {
     for closes in [true, false] {
         let peer = scripted(move |mut secure| {
             secure.request();

@@ -99,7 +99,7 @@ fn a_failed_handshake_leads_to_the_next_peer() {
 }
 
 #[test]
-fn a_client_that_leaves_inside_the_handshake_takes_the_connection_along() {
+fn client_leaving_during_the_handshake_closes_the_upstream() {
     let peer = Peer::script(|mut talk| {
         talk.rest();
     });

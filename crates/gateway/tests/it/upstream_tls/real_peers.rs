@@ -39,7 +39,7 @@ fn nginx(issued: &Issued, files: &Files, more: &str) -> (Running, SocketAddr) {
 }
 
 #[test]
-fn nginx_sees_what_is_configured() {
+fn nginx_sees_the_configured_tls_settings() {
     let (authority, clients) = (Authority::new("Authority"), Authority::new("Clients"));
     let files = Files::new();
     let shown = clients.issue(&["gateway.test"], |leaf| {

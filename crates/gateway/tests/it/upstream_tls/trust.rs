@@ -80,7 +80,7 @@ fn a_common_name_counts_where_no_other_name_is_listed() {
 }
 
 #[test]
-fn the_client_certificate_is_shown_to_who_asks_for_it() {
+fn client_certificate_sent_on_request() {
     let (authority, clients) = (Authority::new("Authority"), Authority::new("Clients"));
     let shown = clients.issue(&["gateway.test"], |_| ());
     let files = Files::new();
@@ -102,7 +102,7 @@ fn the_client_certificate_is_shown_to_who_asks_for_it() {
 }
 
 #[test]
-fn a_request_can_name_the_client_certificate_and_its_connections_are_its_own() {
+fn client_certificate_from_a_variable_separates_connections() {
     let (authority, clients) = (Authority::new("Authority"), Authority::new("Clients"));
     let files = Files::new();
     for name in ["one", "two"] {

@@ -3,7 +3,7 @@
 //! connections among them. If the parent ends for any reason, the standard input of the parts ends, and so do they. The
 //! parent ends when the first part does.
 
-use super::{Args, LISTENING, say_where};
+use super::{Args, LISTENING, print_addresses};
 use crate::report::errno;
 use crate::signals::{Ask, Signals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -33,7 +33,7 @@ pub(super) fn serve(args: &Args) -> Result<(), String> {
     for _ in 0..args.processes {
         listening = parts.start(&listening)?;
     }
-    say_where(listening, args.json)?;
+    print_addresses(listening, args.json)?;
     loop {
         let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::NONE) {

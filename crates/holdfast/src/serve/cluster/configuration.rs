@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_port_is_who_listens() {
+    fn port_owner_is_the_listener() {
         let translation = ingress::translate(&Cluster::default(), &Settings::default());
         let owners = owners_of_port(&translation.tree, &translation, 80);
         assert_eq!(owners.iter().map(ToString::to_string).collect::<Vec<_>>(), ["ConfigMap defaults"]);

@@ -305,7 +305,7 @@ impl Replica {
                 self.controller.count_generation();
             }
         }
-        self.tell(&translation.findings);
+        self.report_findings(&translation.findings);
         let ingresses = translation.owners.values().filter(|owner| owner.kind == Kind::Ingress).cloned().collect();
         let Translation { findings, statuses, certificates, .. } = translation;
         self.controller.report(Report { findings, statuses, ingresses }, certificates);
@@ -378,7 +378,7 @@ impl Replica {
     }
 
     /// New findings in the error log.
-    fn tell(&mut self, findings: &[Finding]) {
+    fn report_findings(&mut self, findings: &[Finding]) {
         let all: BTreeSet<Finding> = findings.iter().cloned().collect();
         let new: Vec<&Finding> = all.difference(&self.told).collect();
         for finding in new.iter().take(FINDINGS_LOGGED_MAX) {

@@ -114,7 +114,7 @@ impl Master<'_> {
     }
 
     /// What a child that serves has sent.
-    pub(super) fn hear_serving(&mut self, pid: u32, word: Word) {
+    pub(super) fn handle_serving(&mut self, pid: u32, word: Word) {
         match word {
             // `Offspring` has noted it.
             Word::Ready => {}
@@ -125,7 +125,7 @@ impl Master<'_> {
     }
 
     /// What a child has sent that is started in the place of a dead one.
-    pub(super) fn hear_successor(&mut self, at: usize, word: Word) {
+    pub(super) fn handle_successor(&mut self, at: usize, word: Word) {
         let seat = &mut self.seats[at];
         match word {
             Word::Ready => {
@@ -147,7 +147,7 @@ impl Master<'_> {
     }
 
     /// What the children have sent that are to take over.
-    pub(super) fn hear_newcomers(&mut self) {
+    pub(super) fn read_newcomers(&mut self) {
         if let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change {
             for newcomer in newcomers {
                 let Some(child) = &mut newcomer.child else { continue };
@@ -169,7 +169,7 @@ impl Master<'_> {
     }
 
     /// Checks which of the children that are to take over have ended. `left` gets their figures.
-    pub(super) fn bury_newcomers(&mut self, left: &mut Vec<FiguresFile>) {
+    pub(super) fn reap_newcomers(&mut self, left: &mut Vec<FiguresFile>) {
         let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change else { return };
         for newcomer in newcomers {
             if newcomer.child.as_mut().is_some_and(|child| child.ended(&self.journal).is_some()) {
@@ -264,7 +264,7 @@ impl Master<'_> {
         for (number, mut child) in old.into_iter().enumerate() {
             self.move_tunnels_to_child(&child.channel, number);
             // The new children already accept on the same sockets.
-            child.tell(Kind::Drain);
+            child.order(Kind::Drain);
             self.child_left(child.pid());
             self.retiring.push(child);
         }
@@ -286,7 +286,7 @@ impl Master<'_> {
             if newcomer.serves {
                 self.move_tunnels_to_child(&child.channel, number);
             }
-            child.tell(Kind::Drain);
+            child.order(Kind::Drain);
             self.retiring.push(child);
         }
     }

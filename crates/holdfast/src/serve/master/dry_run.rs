@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replaced_process_says_what_it_drains() {
+    fn replaced_process_lists_what_it_drains() {
         let run = DryRun { process: vec!["user changed".to_owned()], ..DryRun::default() };
         assert!(run.replaces_child());
         let status = json!({"requests": {"under_way": 3}, "connections": {"tunnels": 9}});

@@ -132,7 +132,7 @@ impl Offspring {
     /// Lets it apply the configuration that it has prepared.
     pub(super) fn apply(&mut self) {
         if std::mem::take(&mut self.prepared) {
-            self.tell(Kind::Apply);
+            self.order(Kind::Apply);
             self.asked = Some(Asked::Apply);
         }
     }
@@ -140,14 +140,14 @@ impl Offspring {
     /// Lets it forget the configuration that it has prepared.
     pub(super) fn withdraw(&mut self) {
         if std::mem::take(&mut self.prepared) {
-            self.tell(Kind::Withdraw);
+            self.order(Kind::Withdraw);
         }
     }
 
     /// Its answer is not waited for any more. What it has been asked to prepare, it forgets.
     pub(super) fn stop_waiting(&mut self) {
         if self.asked.take() == Some(Asked::Prepare) {
-            self.tell(Kind::Withdraw);
+            self.order(Kind::Withdraw);
         }
         self.late += 1;
     }
@@ -216,7 +216,7 @@ impl Offspring {
     }
 
     /// Sends an order without a text.
-    pub(super) fn tell(&mut self, kind: Kind) {
+    pub(super) fn order(&mut self, kind: Kind) {
         let _ = self.channel.send(kind, "");
     }
 

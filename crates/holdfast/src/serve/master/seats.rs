@@ -78,20 +78,20 @@ impl Master<'_> {
     }
 
     /// What the children send, except answers to a change.
-    pub(super) fn hear_seats(&mut self) {
+    pub(super) fn read_seats(&mut self) {
         for at in 0..self.seats.len() {
             let heard = self.seats[at].child.as_mut().and_then(|child| Some((child.pid(), child.listen()?)));
             if let Some((pid, word)) = heard {
-                self.hear_serving(pid, word);
+                self.handle_serving(pid, word);
             }
             if let Some(word) = self.seats[at].successor.as_mut().and_then(Offspring::listen) {
-                self.hear_successor(at, word);
+                self.handle_successor(at, word);
             }
         }
     }
 
     /// Checks which children of the seats have ended. `left` gets their figures.
-    pub(super) fn bury_seats(&mut self, left: &mut Vec<FiguresFile>) {
+    pub(super) fn reap_seats(&mut self, left: &mut Vec<FiguresFile>) {
         for at in 0..self.seats.len() {
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.successor.as_mut().and_then(|one| one.ended(&self.journal)) {

@@ -31,7 +31,7 @@ impl Master<'_> {
         }
         let speaking = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut()).find(|child| child.speaks());
         match speaking {
-            Some(child) => child.tell(Kind::Counts),
+            Some(child) => child.order(Kind::Counts),
             None if self.ending == Ending::Not => self.service.status("no worker process serves at this moment"),
             None => {}
         }

@@ -41,7 +41,7 @@ impl Master<'_> {
     }
 
     /// Passes on what the other program's master sends for this one's child.
-    pub(super) fn hear_other_program(&mut self) {
+    pub(super) fn read_other_program(&mut self) {
         while let Some(other) = &mut self.takeover.other {
             match other.receive() {
                 Ok(packet) if packet.kind == Kind::TakeTunnels => {

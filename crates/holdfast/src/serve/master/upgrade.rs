@@ -9,8 +9,8 @@ use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::{Channel, Kind};
 use crate::serve::service_manager::WATCHDOG_PID;
+use crate::serve::signal_left_behind;
 use crate::serve::sockets::{Handover, INHERITED, leave_activated, leave_tickets};
-use crate::serve::tell_left_behind;
 use gateway::Level;
 use reactor::PeerAddress;
 use std::ffi::OsStr;
@@ -137,7 +137,7 @@ impl Master<'_> {
         let mut ending: Vec<_> = self.seats.iter_mut().flat_map(Seat::clear).collect();
         ending.extend(self.drop_change());
         for mut one in ending {
-            one.tell(Kind::Drain);
+            one.order(Kind::Drain);
             self.child_left(one.pid());
             self.retiring.push(one);
         }
@@ -152,13 +152,13 @@ impl Master<'_> {
     }
 
     /// Checks whether the new program has ended; then this one continues as before.
-    pub(super) fn bury_newcomer(&mut self) {
+    pub(super) fn reap_newcomer(&mut self) {
         let Some(newcomer) = &mut self.takeover.newcomer else { return };
         let Ok(Some(status)) = newcomer.try_wait() else { return };
         let (level, end) = describe(status);
         self.journal.log(level, &format!("new binary process {} {end}", newcomer.id()));
         // If it was killed, its children still run beside ours: tell them to finish.
-        tell_left_behind(newcomer.id(), false);
+        signal_left_behind(newcomer.id(), false);
         self.takeover.newcomer = None;
         self.take_name_back();
         if self.takeover.rests && self.ending == super::Ending::Not {
@@ -175,7 +175,7 @@ impl Master<'_> {
             // If it was killed, it could not say who the main process is now.
             self.service.take_over();
         }
-        if tell_left_behind(ended, false) {
+        if signal_left_behind(ended, false) {
             let message = format!("process {ended}, which handed over, has died; its worker processes finish");
             self.journal.log(Level::Notice, &message);
         }

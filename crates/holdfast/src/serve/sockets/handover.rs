@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_tickets_are_read_as_they_were_written_and_what_is_cut_is_left_out() {
+    fn ticket_keys_survive_a_round_trip_and_truncated_ones_drop() {
         let states: Vec<TicketState> = (0..3).filter_map(|_| tls::TicketKeys::random().state()).collect();
         let mut command = Command::new("cat");
         leave_tickets(&mut command, &states).unwrap();

@@ -325,11 +325,8 @@ fn caches_are_listed_and_purged() {
     );
     scene.instance.start();
     let status = |path: &str| {
-        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        answer.lines().find_map(|line| line.strip_prefix("X-Cache: ")).unwrap().to_owned()
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        testkit::fetch(("127.0.0.1", port), request).unwrap().value("X-Cache").unwrap().to_owned()
     };
     for path in ["/img/a", "/img/b", "/c"] {
         assert_eq!(status(path), "MISS");
@@ -363,7 +360,7 @@ fn caches_are_listed_and_purged() {
 }
 
 #[test]
-fn a_dry_run_says_what_a_reload_changes_and_changes_nothing() {
+fn dry_run_lists_the_changes_and_applies_none() {
     let mut scene = Scene::new("");
     scene.instance.start();
     let nothing = scene.text(&["reload", "--dry-run"]);
@@ -523,7 +520,7 @@ fn a_new_child_answers_where_the_old_one_has_died() {
 }
 
 #[test]
-fn a_request_whose_child_dies_is_answered_at_once() {
+fn request_to_a_dying_child_is_answered_at_once() {
     let mut scene = Scene::new("");
     scene.instance.start();
     let child = support::pid(children(scene.instance.pid())[0]);

@@ -141,7 +141,7 @@ fn numbered(mut talk: Talk, asked: &AtomicUsize) {
 }
 
 #[test]
-fn what_one_process_stores_all_have() {
+fn stored_response_is_a_hit_in_all_processes() {
     let cached = Cached::started("", "", numbered);
     let mut clients = cached.clients();
     assert_eq!(get(&mut clients[0], "/a"), ("MISS".to_owned(), "response 1".to_owned()));
@@ -218,7 +218,7 @@ fn k18_a_killed_process_gives_its_fetch_to_another_one() {
     for client in clients.values_mut() {
         client.send_get("/a", "");
     }
-    assert!(clients.values_mut().all(|client| !client.hears_within(std::time::Duration::from_millis(300))));
+    assert!(clients.values_mut().all(|client| !client.receives_within(std::time::Duration::from_millis(300))));
     assert_eq!(cached.asked(), 1, "the others wait for it");
     kill(pid(victim), Signal::SIGKILL).expect("it lives");
     let mut statuses: Vec<_> = clients
@@ -373,7 +373,7 @@ fn k20_a_file_that_only_one_process_uses_stays() {
 }
 
 #[test]
-fn k21_what_one_process_has_renewed_is_fresh_for_all() {
+fn k21_renewed_response_is_fresh_in_all_processes() {
     let cached = Cached::started("", "proxy_cache_revalidate on;", |mut talk, asked| {
         while let Some(request) = talk.request() {
             asked.fetch_add(1, Ordering::SeqCst);

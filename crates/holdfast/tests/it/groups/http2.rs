@@ -64,7 +64,7 @@ fn slow_location(peer: &Peer) -> String {
 }
 
 #[test]
-fn a_reload_keeps_connections_and_their_next_streams_use_the_new_configuration() {
+fn reload_keeps_connections_and_new_streams_use_it() {
     let (asked, go) = (Flag::new(), Flag::new());
     let peer = slow(&asked, &go);
     let scene = started(THREE, &slow_location(&peer));
@@ -73,7 +73,7 @@ fn a_reload_keeps_connections_and_their_next_streams_use_the_new_configuration()
     asked.wait();
     let text = scene.instance.text("nginx.conf").replace("return 200 one", "return 200 two");
     fs::write(scene.instance.path("nginx.conf"), text).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     for client in &mut clients {
         until("the new configuration", || client.talk.get("/text").text() == "two");
         assert_eq!(client.talk.goaways, 0);
@@ -106,7 +106,7 @@ fn processes_that_end_send_goaway_and_finish_their_streams() {
 }
 
 #[test]
-fn processes_that_are_replaced_send_goaway_and_new_ones_take_the_next_connection() {
+fn replaced_processes_send_goaway() {
     let (asked, go) = (Flag::new(), Flag::new());
     let peer = slow(&asked, &go);
     let scene = started(THREE, &slow_location(&peer));
@@ -115,7 +115,7 @@ fn processes_that_are_replaced_send_goaway_and_new_ones_take_the_next_connection
     let open: Vec<u32> = clients.iter_mut().map(|client| client.talk.open("GET", "/slow", &[], true)).collect();
     asked.wait();
     scene.configure("worker_processes 3; worker_groups 2;", &format!("http2 on; {}", slow_location(&peer)));
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     for client in &mut clients {
         client.talk.until("GOAWAY", |talk| talk.goaway.is_some());
     }
@@ -143,7 +143,7 @@ fn an_upgrade_ends_connections_in_two_steps_and_loses_no_stream() {
     let mut tunnel = tunnel(&scene);
     let open: Vec<u32> = clients.iter_mut().map(|client| client.talk.open("GET", "/slow", &[], true)).collect();
     asked.wait();
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || {
         scene.log().matches("holdfast serves").count() == 2 && scene.master() != old && scene.children().len() == 3
     });
@@ -170,7 +170,7 @@ fn an_upgrade_ends_connections_in_two_steps_and_loses_no_stream() {
 }
 
 #[test]
-fn a_killed_process_costs_its_own_connections() {
+fn killed_process_loses_only_its_connections() {
     let scene = started(THREE, "");
     let mut clients = Client::one_of_each(&scene, 3);
     kill(pid(clients[1].process), Signal::SIGKILL).expect("it lives");

@@ -68,7 +68,7 @@ impl Scene {
         self.children()
     }
 
-    fn tell(&self, signal: Signal) {
+    fn send_signal(&self, signal: Signal) {
         kill(pid(self.master()), signal).expect("it runs");
     }
 
@@ -104,16 +104,12 @@ impl Kept {
     }
 
     /// The body of the answer.
-    fn get(&mut self, path: &str) -> Option<String> {
-        write!(self.stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
-        let head = read_head(&mut self.stream)?;
-        let length = field(&head, "Content-Length")?.parse().ok()?;
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).ok()?;
-        String::from_utf8(body).ok()
+    fn get(&self, path: &str) -> Option<String> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        String::from_utf8(testkit::ask(&self.stream, request).ok()?.body).ok()
     }
 
-    fn lives(&mut self) -> bool {
+    fn lives(&self) -> bool {
         self.get("/pid").is_some_and(|text| text == self.process.to_string())
     }
 }
@@ -170,7 +166,7 @@ fn connections_are_spread_by_how_many_each_process_has() {
 }
 
 #[test]
-fn a_killed_process_costs_its_own_connections_and_is_replaced() {
+fn killed_process_is_replaced_without_wider_loss() {
     let scene = Scene::started(THREE);
     let before = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
@@ -198,7 +194,7 @@ fn a_killed_process_costs_its_own_connections_and_is_replaced() {
 }
 
 #[test]
-fn a_process_that_dies_in_a_loop_is_backed_off_and_the_others_serve() {
+fn crash_looping_process_is_backed_off() {
     let scene = Scene::started("worker_processes 2; worker_groups 2;");
     let stable = scene.until_children(2)[0];
     for pause in ["100", "200", "400"] {
@@ -217,33 +213,33 @@ fn a_process_that_dies_in_a_loop_is_backed_off_and_the_others_serve() {
 fn a_reload_reaches_all_processes_or_none() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
-    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let sound = scene.instance.text("nginx.conf");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "retrun 200 one")).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the old one stays");
-    assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("one")));
+    assert!(kept.iter().all(|one| one.get("/text").as_deref() == Some("one")));
     let changed = |text: &str| {
         fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", &format!("return 200 {text}")))
             .expect("written");
     };
     changed("two");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
-    assert!(kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("two")), "each process has it");
+    assert!(kept.iter().all(|one| one.get("/text").as_deref() == Some("two")), "each process has it");
     // Many at once: the last one counts.
     for number in 0..40 {
         changed(&format!("v{number}"));
-        scene.tell(Signal::SIGHUP);
+        scene.send_signal(Signal::SIGHUP);
     }
-    until("all have the last one", || kept.iter_mut().all(|one| one.get("/text").as_deref() == Some("v39")));
+    until("all have the last one", || kept.iter().all(|one| one.get("/text").as_deref() == Some("v39")));
     assert_eq!(scene.children(), processes, "in place");
-    assert!(kept.iter_mut().all(Kept::lives));
+    assert!(kept.iter().all(Kept::lives));
 }
 
 #[test]
-fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
+fn refusing_process_keeps_all_at_the_old_configuration() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
@@ -251,7 +247,7 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
     // A process that is stopped owes its answer; then it dies, and no process has changed anything.
     kill(pid(processes[2]), Signal::SIGSTOP).expect("it lives");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "return 200 two")).expect("written");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("signal 1 (SIGHUP) received");
     kill(pid(processes[2]), Signal::SIGKILL).expect("it lives");
     scene.instance.wait_for_line("; the old configuration stays");
@@ -259,7 +255,7 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
         assert_eq!(one.get("/text").as_deref(), Some("one"));
     }
     scene.until_children(3);
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     for one in kept.iter_mut().filter(|one| one.process != processes[2]) {
         assert_eq!(one.get("/text").as_deref(), Some("two"));
@@ -267,13 +263,13 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
 }
 
 #[test]
-fn the_number_of_processes_changes_with_a_reload_and_tunnels_move() {
+fn process_count_changes_by_reload_and_tunnels_move() {
     let scene = Scene::started("worker_processes 2;");
     let mut tunnels: Vec<Kept> = (0..20).map(|_| tunnel(&scene)).collect();
     for groups in [3, 2, 1, 2] {
         let before = scene.children();
         scene.configure(&format!("worker_processes 2; worker_groups {groups};"), "");
-        scene.tell(Signal::SIGHUP);
+        scene.send_signal(Signal::SIGHUP);
         until("new processes have taken over", || {
             let now = scene.children();
             now.len() == groups && now.iter().all(|process| !before.contains(process))
@@ -301,7 +297,7 @@ fn an_upgrade_moves_the_tunnels_of_all_processes() {
     let before = scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || {
         scene.log().matches("holdfast serves").count() == 2 && scene.master() != old && scene.children().len() == 3
     });
@@ -321,7 +317,7 @@ fn an_upgrade_that_is_taken_back_brings_the_tunnels_back() {
     let old = scene.master();
     scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
-    scene.tell(Signal::SIGUSR2);
+    scene.send_signal(Signal::SIGUSR2);
     until("another program serves", || scene.log().matches("holdfast serves").count() == 2 && scene.master() != old);
     let new = scene.master();
     kill(pid(old), Signal::SIGWINCH).expect("it runs");
@@ -340,11 +336,11 @@ fn an_upgrade_that_is_taken_back_brings_the_tunnels_back() {
 }
 
 #[test]
-fn processes_of_a_killed_master_serve_on_until_a_new_one_adopts_all() {
+fn orphaned_processes_serve_until_a_new_master_adopts_them() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
-    scene.tell(Signal::SIGKILL);
+    scene.send_signal(Signal::SIGKILL);
     assert_eq!(scene.instance.wait(), None);
     until("all know it", || scene.log().matches("the master process is gone; this process serves on").count() == 3);
     assert!(before.iter().all(|process| lives(*process)));
@@ -360,10 +356,10 @@ fn processes_of_a_killed_master_serve_on_until_a_new_one_adopts_all() {
 }
 
 #[test]
-fn processes_of_a_killed_master_end_when_they_are_told_to() {
+fn orphaned_processes_obey_termination() {
     let mut scene = Scene::started(THREE);
     let before = scene.until_children(3);
-    scene.tell(Signal::SIGKILL);
+    scene.send_signal(Signal::SIGKILL);
     assert_eq!(scene.instance.wait(), None);
     until("all know it", || scene.log().matches("the master process is gone; this process serves on").count() == 3);
     scene.instance.signal("quit");

@@ -18,10 +18,10 @@ fn metric(scene: &Scene, name: &str) -> u64 {
 }
 
 #[test]
-fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
+fn metrics_sum_all_processes_and_never_fall() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
-    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     // Each process gets some, whichever had more connections before: it leaves them to one with clearly fewer.
     let tunnels: Vec<Kept> = (0..48).map(|_| tunnel(&scene)).collect();
     assert_eq!((by_process(&kept).len(), by_process(&tunnels).len()), (3, 3));
@@ -30,7 +30,7 @@ fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
     });
     assert_eq!((metric(&scene, "holdfast_processes"), metric(&scene, "holdfast_workers")), (3, 3));
     for _ in 0..10 {
-        assert!(kept.iter_mut().all(Kept::lives));
+        assert!(kept.iter().all(Kept::lives));
     }
     // 30 first ones, 300 more, and 48 for the tunnels.
     until("all requests are counted", || metric(&scene, "holdfast_requests_total") >= 378);
@@ -48,7 +48,7 @@ fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
     }
     // Processes that end in order leave their counters as well.
     scene.configure("worker_processes 2; worker_groups 2;", "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     until("two have taken over", || {
         grows();
         scene.children().len() == 2
@@ -161,7 +161,7 @@ fn limit_conn_counts_the_connections_of_all_processes() {
     assert!(!more.is_empty() && (0..10).all(|_| refused(&scene)));
     assert!(tunnels.iter_mut().all(goes_through));
     // A reload keeps the counts.
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     assert!((0..10).all(|_| refused(&scene)));
     drop(more);
@@ -193,11 +193,11 @@ fn limit_req_counts_the_requests_of_all_processes() {
 }
 
 #[test]
-fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
+fn process_without_descriptors_leaves_clients_to_others() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let victim = processes[0];
-    let mut kept: Vec<Kept> = (0..9).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..9).map(|_| Kept::open(&scene)).collect();
     let limit = |soft: u64| {
         let process = rustix::process::Pid::from_raw(i32::try_from(victim).expect("pids are small"));
         let limit = rustix::process::Rlimit { current: Some(soft), maximum: Some(4096) };
@@ -206,7 +206,7 @@ fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
     limit(3);
     let more: Vec<Kept> = (0..60).map(|_| Kept::open(&scene)).collect();
     assert!(more.iter().all(|one| one.process != victim));
-    assert!(kept.iter_mut().all(Kept::lives), "what it has goes on");
+    assert!(kept.iter().all(Kept::lives), "what it has goes on");
     // With descriptors again, it takes part.
     limit(4096);
     let mut later = Vec::new();
@@ -244,19 +244,19 @@ fn sessions_of_datagrams_belong_to_one_process() {
 fn all_processes_write_to_the_logs_that_were_opened_again() {
     let scene = Scene::started(THREE);
     scene.until_children(3);
-    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let log = scene.instance.path("logs/access.log");
     until("all lines are written", || scene.instance.text("logs/access.log").lines().count() == 30);
     fs::rename(&log, scene.instance.path("logs/access.old")).expect("renamed");
-    scene.tell(Signal::SIGUSR1);
+    scene.send_signal(Signal::SIGUSR1);
     until("the log is there again", || log.exists());
-    assert!(kept.iter_mut().all(Kept::lives));
+    assert!(kept.iter().all(Kept::lives));
     until("no line is lost", || {
         let lines = |name: &str| scene.instance.text(name).lines().count();
         lines("logs/access.log") + lines("logs/access.old") == 60
     });
-    assert!(kept.iter_mut().all(Kept::lives));
+    assert!(kept.iter().all(Kept::lives));
     until("all write to the new one", || scene.instance.text("logs/access.log").lines().count() >= 30);
 }
 

@@ -71,7 +71,7 @@ fn sessions(scene: &Scene) -> u64 {
 }
 
 #[test]
-fn sessions_are_spread_and_seen_and_logged_as_those_of_one_installation() {
+fn sessions_spread_and_appear_as_one_installation() {
     let ends = Ends::new();
     let scene = Scene::started(&format!("{THREE} {}", ends.stream("")));
     scene.until_children(3);
@@ -125,14 +125,14 @@ fn limit_conn_counts_the_sessions_of_all_processes() {
 }
 
 #[test]
-fn sessions_outlive_a_reload_and_a_change_of_the_number_of_processes() {
+fn sessions_survive_reload_and_process_count_changes() {
     let ends = Ends::new();
     let scene = Scene::started(&format!("{THREE} {}", ends.stream("")));
     scene.until_children(3);
     let mut clients: Vec<Talk> = (0..9).map(|_| ends.session().expect("served")).collect();
     let datagrams: Vec<DatagramTalk> = (0..3).map(|_| ends.datagrams()).collect();
     scene.configure(&format!("{THREE} {}", ends.stream("deny all;")), "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     scene.instance.wait_for_line("the new configuration holds");
     assert!((0..9).all(|_| ends.session().is_none()), "every process has the new configuration");
     assert!(clients.iter_mut().all(goes_on));
@@ -141,7 +141,7 @@ fn sessions_outlive_a_reload_and_a_change_of_the_number_of_processes() {
         client.expect("pong");
     }
     scene.configure(&format!("worker_processes 2; worker_groups 2; {}", ends.stream("")), "");
-    scene.tell(Signal::SIGHUP);
+    scene.send_signal(Signal::SIGHUP);
     until("the new processes serve", || ends.session().is_some());
     assert!(clients.iter_mut().all(goes_on));
     // A session of UDP stays in the old process for its answers; what the client sends begins another one in the new process.

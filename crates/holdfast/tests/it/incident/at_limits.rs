@@ -42,18 +42,18 @@ fn exhausted_ports_are_named_with_their_destination() {
         let recorder = Recorder::with_sockets(&instance);
         let _load = Load::start(instance.port, 2, PAUSE);
         recorder.record_baseline();
-        let mut client = TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens");
+        let client = TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens");
         let mut failed_ms = 0;
         // Each request takes a port.
         for _ in 0..300 {
-            let status = ask(&mut client, "/unpooled");
+            let status = ask(&client, "/unpooled");
             failed_ms = wall_clock_ms();
             if status != 200 {
                 break;
             }
         }
         for _ in 0..20 {
-            ask(&mut client, "/unpooled");
+            ask(&client, "/unpooled");
             std::thread::park_timeout(PAUSE);
         }
         let claim = recorder.assert_names("ports-exhausted", &two.address.to_string(), failed_ms);
@@ -65,21 +65,9 @@ fn exhausted_ports_are_named_with_their_destination() {
 }
 
 /// Sends a request on an open connection; returns the status.
-fn ask(stream: &mut TcpStream, path: &str) -> u16 {
-    use std::io::Read as _;
+fn ask(stream: &TcpStream, path: &str) -> u16 {
     stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-    let (mut text, mut buffer) = (String::new(), [0; 4096]);
-    loop {
-        let count = stream.read(&mut buffer).expect("an answer");
-        assert!(count > 0, "{text}");
-        text += &String::from_utf8_lossy(&buffer[..count]);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
-        if body.len() >= length.parse::<usize>().expect("a number") {
-            return text.split(' ').nth(1).expect("a status").parse().expect("a number");
-        }
-    }
+    testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).expect("an answer").status()
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn the_leader_orders_and_every_replica_answers_and_serves() {
 }
 
 #[test]
-fn another_leader_renews_with_the_same_account_and_no_replica_makes_a_configuration() {
+fn next_leader_renews_with_the_same_account() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let balancer = Balancer::start();
     // It is renewed after eight seconds or a little less.

@@ -18,7 +18,7 @@ fn accepts(authority: &Authority, scene_https: std::net::SocketAddr) -> bool {
 }
 
 #[test]
-fn a_certificate_is_used_renewed_without_a_reload_and_may_vanish() {
+fn certificate_is_renewed_without_a_reload_and_may_vanish() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     scene.plane.create(SECRETS, &scene.namespace, &secret(&old, "front"));

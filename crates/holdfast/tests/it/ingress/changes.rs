@@ -32,7 +32,7 @@ fn an_ingress_serves_changes_and_goes() {
 }
 
 #[test]
-fn an_ingress_gets_the_published_address_and_its_status_makes_no_configuration() {
+fn ingress_gets_the_published_address_without_a_reload() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let replica = scene.replica(&[]);
     let _pod = scene.serve("shop.test", "one");

@@ -62,7 +62,7 @@ fn a_new_pod_takes_traffic_soon_after_its_event() {
 }
 
 #[test]
-fn a_pod_that_is_not_ready_takes_no_traffic_and_connections_to_others_stay() {
+fn unready_pod_gets_no_traffic_and_others_keep_connections() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let replica = scene.replica(&["--workers=1"]);
     let steady = scene.serve("shop.test", "steady");

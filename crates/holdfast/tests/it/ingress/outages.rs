@@ -4,7 +4,7 @@ use super::scene::{Scene, state_in, wait_until};
 use testkit::kubernetes::ControlPlane;
 
 #[test]
-fn traffic_goes_on_without_the_api_server_and_changes_follow_its_return() {
+fn traffic_survives_an_api_server_outage() {
     let plane = ControlPlane::start();
     let Some(scene) = Scene::new_or_skip(&plane) else { return };
     let replica = scene.replica(&[]);
@@ -20,7 +20,7 @@ fn traffic_goes_on_without_the_api_server_and_changes_follow_its_return() {
 }
 
 #[test]
-fn a_restart_without_the_api_server_serves_the_last_state_and_then_the_present_one() {
+fn restart_without_api_server_serves_the_last_state() {
     let plane = ControlPlane::start();
     let Some(scene) = Scene::new_or_skip(&plane) else { return };
     let folder = tempfile::tempdir().expect("a folder");

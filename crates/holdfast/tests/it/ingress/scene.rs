@@ -152,14 +152,9 @@ pub(super) const INGRESSES: &str = "networking.k8s.io/v1/ingresses";
 
 /// The status and the body of a response; `None` if nothing answers.
 fn ask(at: SocketAddr, host: &str, path: &str) -> Option<(u16, String)> {
-    use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect(at).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let response = testkit::fetch(at, request).ok()?;
+    Some((response.status(), response.text()))
 }
 
 fn controller(namespace: &str) -> String {

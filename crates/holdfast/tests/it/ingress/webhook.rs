@@ -91,7 +91,7 @@ fn refusal(scene: &Scene<'_>, stem: &str) -> String {
 }
 
 #[test]
-fn the_api_server_refuses_a_bad_ingress_and_passes_on_warnings_about_a_good_one() {
+fn webhook_refuses_bad_ingresses_and_warns_about_others() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let authority = Authority::new("webhook");
     let hooked = start(&scene, &authority);
@@ -195,7 +195,7 @@ fn hostile_requests_get_an_error_and_traffic_and_reviews_go_on() {
 }
 
 #[test]
-fn without_flags_nothing_listens_and_a_missing_certificate_costs_no_traffic() {
+fn webhook_is_off_by_default_and_costs_no_traffic() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let webhook = SocketAddr::from((scene.network.address(), PORT));
     let replica = scene.replica(&[]);

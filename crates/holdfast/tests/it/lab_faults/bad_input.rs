@@ -57,9 +57,9 @@ fn row(side: &str, words: &[&str]) {
     ended.assert_code(1);
     let place =
         format!("{}1: sample 2 of 2 (arm bad, round 1): side ", place_of(&text, "[[process]]\nname = \"side\""));
-    ended.assert_says(&[&place]);
-    ended.assert_says(words);
-    ended.assert_says(&["partial record (1 sample)"]);
+    ended.assert_reports(&[&place]);
+    ended.assert_reports(words);
+    ended.assert_reports(&["partial record (1 sample)"]);
     let record = bench.record();
     let partial = record.partial.unwrap_or_default();
     assert!(partial.starts_with(&place) && words.iter().all(|word| partial.contains(word)), "{partial}");
@@ -94,7 +94,7 @@ fn a_process_that_dies_under_load() {
 }
 
 #[test]
-fn a_process_that_writes_without_end_is_ended_by_the_kernel_at_a_bound() {
+fn process_with_endless_output_is_ended_by_the_kernel() {
     // A sparse file of that size with one byte at the end: the length counts, not the space used.
     let words =
         ["side ended with signal: 25", "it wrote more than 512 MiB into one file, which no program of the lab may"];
@@ -117,13 +117,13 @@ fn a_port_of_another_process_on_the_machine() {
     ended.assert_code(1);
     let place = place_of(&text, "[[process]]");
     let own = format!("{place}1: sample 1 of 2 (arm good, round 1): origin cannot have 127.77.0.1:{port}: ");
-    ended.assert_says(&[&own, &format!("(pid {}) listens there", std::process::id()), "nothing was measured"]);
+    ended.assert_reports(&[&own, &format!("(pid {}) listens there", std::process::id()), "nothing was measured"]);
     assert!(bench.record().partial.is_some());
     bench.assert_clean(ended.id);
 }
 
 #[test]
-fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_run_undecided() {
+fn missing_program_makes_its_arm_absent() {
     let text = beside("program = \"no-such-server\"");
     let bench = Bench::new(&text);
     let ended = bench.run(&[]);
@@ -131,7 +131,7 @@ fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_run_undecided() {
     ended.assert_code(0);
     let place = place_of(&text, "[[process]]\nname = \"side\"");
     let why = format!("{place}1: process side: there is no program `no-such-server`, as a path or on $PATH");
-    ended.assert_says(&[&format!("arm bad is absent: {why}")]);
+    ended.assert_reports(&[&format!("arm bad is absent: {why}")]);
     assert!(ended.stdout.contains("Arm \"bad\" is absent"), "{}", ended.stdout);
     let record = bench.record();
     assert_eq!((record.absent, record.partial), (vec![("bad".to_owned(), why.clone())], None));
@@ -139,7 +139,7 @@ fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_run_undecided() {
 
     let alone = bench.run(&["--arm", "bad"]);
     alone.assert_code(1);
-    alone.assert_says(&[&format!("no arm can be run here: bad: {why}")]);
+    alone.assert_reports(&[&format!("no arm can be run here: bad: {why}")]);
     bench.assert_clean(alone.id);
 }
 
@@ -152,7 +152,7 @@ fn refuses_impossible_loads_before_the_start() {
         bench.write(text);
         let ended = bench.run(&[]);
         ended.assert_code(1);
-        ended.assert_says(words);
+        ended.assert_reports(words);
         assert!(!bench.path("results").exists(), "nothing was begun");
         bench.assert_clean(ended.id);
     };
@@ -169,7 +169,7 @@ fn refuses_impossible_loads_before_the_start() {
     fs::write(bench.path("x.toml"), b"name = \"\xff\"\n").expect("there is room");
     let ended = bench.run(&[]);
     ended.assert_code(1);
-    ended.assert_says(&["x.toml", "cannot be read: ", "UTF-8"]);
+    ended.assert_reports(&["x.toml", "cannot be read: ", "UTF-8"]);
 }
 
 /// Runs with a file system of this size at `folder`, and copies its files to `kept` afterwards; `None` if mounting is
@@ -202,7 +202,7 @@ fn a_disk_that_fills_with_records_keeps_the_last_that_was_whole() {
         Bench::new(&beside("program = \"sleep\"\narguments = [\"600\"]").replace("seconds = 0.2", "seconds = 0.1"));
     let Some(ended) = on_a_small_disk(&bench, "64k", "results", &["--rounds", "20"]) else { return };
     ended.assert_code(1);
-    ended.assert_says(&[
+    ended.assert_reports(&[
         "x.toml:",
         " of 40 (arm ",
         "cannot write the record: ",
@@ -225,14 +225,14 @@ fn a_disk_that_fills_with_records_keeps_the_last_that_was_whole() {
 }
 
 #[test]
-fn a_disk_without_room_for_what_a_process_needs_is_named_with_the_process() {
+fn full_disk_is_reported_with_the_process() {
     let side = "program = \"sleep\"\narguments = [\"600\", \"{{file:page}}\"]";
     let text = beside(side);
     let bench = Bench::new(&text);
     let Some(ended) = on_a_small_disk(&bench, "1m", "tmp", &[]) else { return };
     ended.assert_code(1);
     let place = place_of(&text, "[[process]]\nname = \"side\"");
-    ended.assert_says(&[&place, "sample 2 of 2 (arm bad, round 1): cannot prepare ", "No space left on device"]);
+    ended.assert_reports(&[&place, "sample 2 of 2 (arm bad, round 1): cannot prepare ", "No space left on device"]);
     assert_eq!(bench.record().samples.len(), 1);
     assert_eq!(fs::read_dir(bench.path("kept")).expect("a folder").count(), 0, "nothing is left there");
     bench.assert_clean(ended.id);

@@ -19,7 +19,7 @@ fn interrupt(text: &str, file: &str, signal: Signal, part: &str, words: &str) {
     let ended = run.end();
     ended.assert_code(1);
     let said = format!("{}1: sample 1 of 2 (arm only, round 1): interrupted {words}", place_of(text, part));
-    ended.assert_says(&[&said, "nothing was measured"]);
+    ended.assert_reports(&[&said, "nothing was measured"]);
     let record = bench.record();
     assert_eq!((record.partial.as_deref(), record.samples.len()), (Some(said.as_str()), 0));
     bench.assert_clean(ended.id);
@@ -63,7 +63,7 @@ fn in_the_second_sample_with_the_first_kept() {
     ended.assert_code(1);
     let place = place_of(&text, "[[process]]\nname = \"last\"");
     let said = format!("{place}1: sample 2 of 4 (arm more, round 1): interrupted while last was being started");
-    ended.assert_says(&[&said, "partial record (1 sample), page and Markdown"]);
+    ended.assert_reports(&[&said, "partial record (1 sample), page and Markdown"]);
     assert!(ended.stdout.contains("This record is partial"), "{}", ended.stdout);
     let record = bench.record();
     assert_eq!((record.partial.as_deref(), record.samples.len()), (Some(said.as_str()), 1));

@@ -248,7 +248,7 @@ impl Ended {
     }
 
     #[track_caller]
-    fn assert_says(&self, words: &[&str]) {
+    fn assert_reports(&self, words: &[&str]) {
         for words in words {
             assert!(self.stderr.contains(words), "{words:?} is not in:\n{}", self.stderr);
         }

@@ -55,7 +55,7 @@ fn why_no_user_namespaces() -> Option<String> {
 }
 
 #[test]
-fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_are_absent() {
+fn plain_user_gets_namespaces_and_privileged_arms_are_absent() {
     if let Some(why) = why_no_user_namespaces() {
         return testkit::skip(&format!("a plain user may not have namespaces here: {why}"));
     }
@@ -67,7 +67,7 @@ fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_
         return testkit::skip("a plain user cannot enter the folder of nginx");
     }
     ended.assert_code(0);
-    ended.assert_says(&["network: Hosts: a network namespace for each host"]);
+    ended.assert_reports(&["network: Hosts: a network namespace for each host"]);
     let record = bench.record();
     let of = |name: &str| record.fingerprint.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     assert_eq!(of("run by"), Some("root of a user namespace, with no rights over the machine"));
@@ -137,7 +137,7 @@ fn runs_on_loopback_without_namespaces_and_reports_why() {
     let mut command = bench.command(&[]);
     let ended = run_as_plain_user(command.env("PATH", path));
     ended.assert_code(0);
-    ended.assert_says(&[
+    ended.assert_reports(&[
         "network: Loopback, since no network namespace can be made: cannot start ip (install iproute2)",
     ]);
     let record = bench.record();
@@ -148,7 +148,7 @@ fn runs_on_loopback_without_namespaces_and_reports_why() {
 }
 
 #[test]
-fn programs_that_are_not_there_are_named_with_what_provides_them() {
+fn missing_programs_are_named_with_their_packages() {
     let text = ORIGIN.replace("PORT", "8081") + "[[arm]]\nname = \"in Go\"\nprograms = { origin = \"go\" }\n";
     let wrk = text.replace("[[load]]\n", "[[load]]\nprogram = \"wrk\"\n");
     for (text, part, who, program, package) in
@@ -164,7 +164,7 @@ fn programs_that_are_not_there_are_named_with_what_provides_them() {
         let said = format!(
             "{place}1: {who}: {program} is not there: in a checkout of Holdfast `cargo xtask peers` puts it under"
         );
-        ended.assert_says(&[&said, &format!("elsewhere install the Debian package {package}, or have it on $PATH")]);
+        ended.assert_reports(&[&said, &format!("elsewhere install the Debian package {package}, or have it on $PATH")]);
         let absent: Vec<String> = bench.record().absent.into_iter().map(|(arm, _)| arm).collect();
         let all = if program == "go" { vec!["in Go"] } else { vec!["ours", "in Go"] };
         assert_eq!(absent, all);

@@ -204,12 +204,8 @@ pub(crate) fn pid(pid: u32) -> nix::unistd::Pid {
 
 /// Sends one request on a new connection; returns the whole response.
 pub(crate) fn fetch(port: u16, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response)?;
-    Ok(response)
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    Ok(testkit::fetch(("127.0.0.1", port), request)?.whole_text())
 }
 
 /// The children of a process, from /proc.

@@ -1,14 +1,13 @@
 //! Runs `holdfast watch` next to test scenes in a separate network namespace, and reads it like Prometheus.
 
-use super::{DEADLINE, holdfast, until};
+use super::{holdfast, until};
 use nix::libc::{AF_NETLINK, EPROTONOSUPPORT, SYS_socket};
 use nix::sched::{CloneFlags, unshare};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// Runs the work in a thread with its own network namespace.
@@ -74,12 +73,7 @@ impl Observer {
 
     /// The served page.
     pub(crate) fn page(&self) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("set");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("answered");
-        response.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+        testkit::fetch(&self.address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("answered").text()
     }
 
     /// Each series with its value.

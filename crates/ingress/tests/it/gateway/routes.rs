@@ -156,7 +156,7 @@ fn http_route_hostname_intersection() {
 }
 
 #[test]
-fn gateway_with_attached_routes_counts_those_without_resolved_references() {
+fn attached_routes_include_unresolved_references() {
     let bad = json!([{ "backendRefs": [{ "name": "nope", "port": 1 }] }]);
     let outcome = World::new().add(route("one", bad)).add(route("two", json!([rule("/")]))).clean();
     assert_eq!(outcome.listener_json("infra/gw", "http")["attachedRoutes"], 2);

@@ -57,7 +57,7 @@ fn reasons(book: &Book) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_missing_certificate_is_ordered_once_and_renewed_after_two_thirds() {
+fn missing_certificate_is_ordered_once_and_renewed_in_time() {
     let mut book = book(&[(wish("shop/a", "a.test"), None)]);
     assert_eq!(next(&mut book, at(0)).as_deref(), Some("shop/a"));
     assert_eq!(next(&mut book, at(0)), None, "it is being ordered");
@@ -84,7 +84,7 @@ fn a_secret_of_another_is_left_alone_until_it_is_gone() {
 }
 
 #[test]
-fn failures_wait_longer_each_time_and_a_change_of_hosts_begins_anew() {
+fn failures_back_off_and_changed_hosts_start_again() {
     let name = Name::new("shop", "a");
     let mut book = book(&[(wish("shop/a", "a.test"), None)]);
     let mut now = at(0);
@@ -140,7 +140,7 @@ fn a_namespace_with_many_wishes_leaves_its_turn_to_others() {
 }
 
 #[test]
-fn what_was_not_ordered_costs_nothing() {
+fn unordered_certificates_cost_no_budget() {
     let mut book = book(&[(wish("shop/a", "a.test"), None)]);
     for number in 0..50_u64 {
         let outcome = if number % 2 == 0 { Outcome::Present(ours(at(0))) } else { Outcome::Postponed };

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_is_told_the_amount_in_its_own_words() {
+    fn each_client_gets_its_amount_in_its_own_flags() {
         let folder = tempfile::tempdir().unwrap();
         let said = |program, arguments: &[&str], amount| {
             let words = words(&load(program, arguments, folder.path()), PathBuf::from("p"), amount).unwrap();

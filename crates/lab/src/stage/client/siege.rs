@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Without these, siege uses the settings of the user that runs it: at most 255 users, an end after some failures, pauses,
-/// a log. The timeout is longer than the slowest response in F3, which took 49.6 s.
+/// a log. The timeout is longer than the slowest response in report 3, which took 49.6 s.
 pub(super) const SETTINGS: &str = "limit = 10000\nfailures = 100000000\nlogging = false\nverbose = false\ncolor = off\n\
                                    protocol = HTTP/1.1\nconnection = close\ndelay = 0.0\nbenchmark = true\ntimeout = 120\n\
                                    parser = false\nshow-logfile = false\n";

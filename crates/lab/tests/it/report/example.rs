@@ -1,4 +1,4 @@
-//! A record as a run of F0 would write it: four arms, one of them absent, a void sample, and a plateau at the number of
+//! A record as a run of report 0 would write it: four arms, one of them absent, a void sample, and a plateau at the number of
 //! ports. It is computed from the round and the arm, so it is the same in each test.
 
 use lab::{Experiment, Record, Sample};

@@ -53,7 +53,7 @@ fn in_brief_a_report_fits_two_screens_and_ends_with_the_answer() {
 }
 
 #[test]
-fn figures_have_their_unit_spread_and_number_and_leave_out_void_samples() {
+fn figures_have_unit_spread_and_count_without_voids() {
     let made = document(usize::MAX);
     let text = report::text::render(&made, 400);
     assert!(text.contains("127 µs [126 µs–128 µs], n = 7"), "CPU of the proxy: {text}");
@@ -116,7 +116,7 @@ fn all_renderings_hold_the_same_figures_and_stay_small() {
 }
 
 #[test]
-fn the_page_holds_in_a_browser_at_both_widths_and_in_both_schemes() {
+fn lab_page_renders_at_both_widths_and_schemes() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("report.html");
     let made = document(usize::MAX);

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_sent_again_stays_counted_and_who_closed_is_told() {
+    fn closed_sockets_keep_retransmits_and_closer() {
         let mut account = account();
         // Both ends have closed and no TIME_WAIT is left: the target closed first.
         account.died(&with_info(&ours(State::Close, 40_000), 2, 102));

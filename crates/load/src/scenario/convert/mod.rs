@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_is_shows_in_the_text() {
+    fn detects_the_format_from_the_text() {
         for (text, error) in [
             ("{}", "neither a HAR file"),
             ("{\"swagger\": \"2.0\"}", "Swagger 2 is not read"),

@@ -141,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_the_same() {
+    fn written_scenario_survives_a_round_trip() {
         for text in ["", "a\"b\\c", "line\nend\r\t", "\u{1}\u{7f}\u{2028}ü\u{1f600}"] {
             let read: toml::Table = format!("{} = {}", key(text), quoted(text)).parse().unwrap();
             assert_eq!(read[text].as_str(), Some(text));

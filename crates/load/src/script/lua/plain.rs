@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_what_is_too_large() {
+    fn refuses_oversized_input() {
         let lua = Lua::new();
         lua.load("big = string.rep('x', 70 * 1024 * 1024)").exec().unwrap();
         assert!(globals(&lua).unwrap_err().to_string().contains("64 MB"));

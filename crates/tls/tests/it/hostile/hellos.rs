@@ -118,7 +118,7 @@ fn answers(server: &mut Session) -> bool {
 }
 
 #[test]
-fn what_is_taken_apart_is_put_together_again() {
+fn dissected_hello_reassembles_unchanged() {
     let (config, _) = raw::config(ALL_CIPHER_SUITES.to_vec());
     let wire = raw::of_client(&mut raw::client(&Arc::new(config)));
     assert_eq!(Hello::of(&wire).wire()[5..], wire[5..]);

@@ -51,7 +51,7 @@ fn a_handshake_begins_with_a_first_message() {
 }
 
 #[test]
-fn what_does_not_follow_a_first_message_is_refused() {
+fn refuses_unexpected_second_messages() {
     let side = side();
     let in_clear = |version: SupportedCipherSuite| -> Vec<(&'static str, Vec<u8>)> {
         vec![
@@ -157,7 +157,7 @@ fn a_client_cannot_shake_hands_anew_within_a_connection() {
 }
 
 #[test]
-fn empty_records_new_keys_and_warnings_without_end_are_bounded_or_cost_nothing() {
+fn endless_empty_records_and_key_updates_are_bounded() {
     let side = side();
     for suite in [TLS13, TLS12] {
         let (mut forger, mut server) = Forger::shake(&side, suite);

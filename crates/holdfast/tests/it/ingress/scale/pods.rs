@@ -79,11 +79,11 @@ impl<'a> Client<'a> {
 
     /// The status and the body; `None` if nothing answers, or the connection ended: then the next call opens another.
     pub(super) fn ask(&mut self, host: &str, path: &str) -> Option<(u16, String)> {
-        let mut stream = match self.stream.take() {
+        let stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect().ok()?,
         };
-        let (status, body, is_kept) = exchange(&mut stream, host, path).ok()?;
+        let (status, body, is_kept) = exchange(&stream, host, path).ok()?;
         self.stream = is_kept.then_some(stream);
         Some((status, body))
     }
@@ -97,26 +97,7 @@ impl<'a> Client<'a> {
     }
 }
 
-fn exchange(stream: &mut TcpStream, host: &str, path: &str) -> io::Result<(u16, String, bool)> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not a response");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
-    let mut bytes = Vec::new();
-    let mut part = [0; HEAD_MAX];
-    loop {
-        let length = stream.read(&mut part)?;
-        bytes.extend_from_slice(&part[..length]);
-        let text = std::str::from_utf8(&bytes).map_err(|_| invalid())?;
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let head = head.to_ascii_lowercase();
-            let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-            let wanted: usize = field("content-length:").and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
-            if body.len() >= wanted {
-                let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).ok_or_else(invalid)?;
-                return Ok((status, body.to_owned(), field("connection:") != Some("close")));
-            }
-        }
-        if length == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
+fn exchange(stream: &TcpStream, host: &str, path: &str) -> io::Result<(u16, String, bool)> {
+    let response = testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))?;
+    Ok((response.status(), response.text(), !response.announces_close()))
 }
