@@ -195,7 +195,7 @@ impl Filling {
 
     /// Reports how many bytes of the body the file has.
     pub(crate) fn advance(&self, written: u64) {
-        self.tell(|progress| progress.written = written);
+        self.notify(|progress| progress.written = written);
     }
 
     /// The file takes no more after the last reported byte. Later requests cannot read along.
@@ -210,7 +210,7 @@ impl Filling {
     /// it reads along, too. `false`: nothing is read along any more.
     pub(crate) fn keep(&self, piece: Arc<Vec<u8>>, behind: Option<u64>) -> bool {
         self.place_client(behind);
-        self.tell(|progress| {
+        self.notify(|progress| {
             progress.written += piece.len() as u64;
             if let Some(kept) = &mut progress.kept {
                 kept.push(piece);
@@ -238,14 +238,14 @@ impl Filling {
 
     /// Reports that the body is complete.
     pub(crate) fn complete(self, written: u64) {
-        self.tell(|progress| {
+        self.notify(|progress| {
             progress.written = written;
             progress.state = FillState::Whole;
         });
     }
 
     /// Changes the progress, and wakes the readers that wait.
-    fn tell<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
+    fn notify<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
         let (said, waiting) = {
             let mut progress = self.fill.progress();
             (change(&mut progress), std::mem::take(&mut progress.waiting))
@@ -261,7 +261,7 @@ impl Drop for Filling {
     fn drop(&mut self) {
         self.zone.end_fill(self.key, &self.fill);
         if self.fill.progress().state == FillState::Going {
-            self.tell(|progress| progress.state = FillState::Failed);
+            self.notify(|progress| progress.state = FillState::Failed);
         }
     }
 }
