@@ -15,7 +15,7 @@ impl Exchange {
     /// too.
     pub(crate) fn carry_challenges(&mut self) {
         self.response.carried = None;
-        let Some(answer) = self.upstream.answer.as_ref().filter(|answer| answer.head.status == 401) else { return };
+        let Some(answer) = self.upstream.answer().filter(|answer| answer.head.status == 401) else { return };
         let named = |field: &&Field| field.id == FieldId::WwwAuthenticate;
         for field in answer.head.fields.iter().filter(named) {
             let carried = self.response.carried.get_or_insert_default();

@@ -341,7 +341,7 @@ impl Exchange {
     /// `proxy_pass_trailers`: the upstream's trailers that are not hidden.
     fn pass_trailers(&self, trailers: &mut Fields) {
         let (Some(answer), Some(plan)) =
-            (self.answer(), self.generation.proxy_of(&self.location().content, self.upstream.place))
+            (self.answer(), self.generation.proxy_of(&self.location().content, self.upstream.place()))
         else {
             return;
         };

@@ -46,7 +46,7 @@ impl Exchange {
             Ok(None) => return Step::Reply(Reply::error(500)),
             Err(step) => return step,
         };
-        self.upstream.slice_status = sent.cache_status;
+        self.upstream.show_slice_status(sent.cache_status);
         if sent.head.status != 206 {
             // It is no slice: passed on as it is.
             return self.send_whole_slice(sent, piece).await;

@@ -83,7 +83,7 @@ impl AttemptRecord {
             location: exchange.routing.target.location,
             peer,
             held: None,
-            place: exchange.upstream.place,
+            place: exchange.upstream.place(),
             proxy: exchange.upstream.attempts.proxies,
             began_at: exchange.thread.reactor.now_us(),
             pool_wait_ms: 0,

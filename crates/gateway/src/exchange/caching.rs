@@ -137,7 +137,7 @@ impl Storing {
 impl Exchange {
     /// `proxy_cache` of the exchange's location.
     pub(crate) fn cache_plan(&self) -> Option<&CachePlan> {
-        self.generation.proxy_of(&self.location().content, self.upstream.place)?.cache.as_deref()
+        self.generation.proxy_of(&self.location().content, self.upstream.place())?.cache.as_deref()
     }
 
     /// Whether the response of the upstream may be stored, as far as is known.
@@ -184,7 +184,7 @@ impl Exchange {
 
     /// `$upstream_cache_status`
     pub(crate) fn cache_status(&self) -> Option<CacheStatus> {
-        self.upstream.cache.as_ref().map(|caching| caching.status).or(self.upstream.slice_status)
+        self.upstream.cache_status()
     }
 
     /// The validators for a conditional request to the upstream: the date and the tag of the stale response.

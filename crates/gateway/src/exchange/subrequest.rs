@@ -188,7 +188,7 @@ impl Exchange {
             match errand.resumes {
                 Some(Resumes::Slice(slice, attempts)) => {
                     self.routing.slice = Some(slice);
-                    self.upstream.told = Some(attempts);
+                    self.upstream.tell(attempts);
                 }
                 Some(Resumes::Update) | None => self.routing.is_update = true,
             }
@@ -217,9 +217,7 @@ impl Exchange {
                 challenges.push_named(field.name.of(&answer.bytes), field.value.of(&answer.bytes));
             }
         }
-        if let Some(told) = &self.upstream.told {
-            *told.borrow_mut() = std::mem::take(&mut self.upstream.attempts);
-        }
+        self.upstream.report_attempts();
         let had_content = self.response.filters.had_content();
         Ended { status: self.response.status, challenges, had_content, slots: std::mem::take(&mut self.routing.slots) }
     }

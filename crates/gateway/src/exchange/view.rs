@@ -265,7 +265,7 @@ impl ExchangeView<'_> {
     fn proxy_host(&self) -> Option<&[u8]> {
         match &self.exchange.location().content {
             Content::Proxy(proxy) => Some(&self.exchange.generation.proxy(*proxy).host),
-            Content::VariablePass(_) => self.exchange.upstream.url.as_ref().map(|target| &target.host_text[..]),
+            Content::VariablePass(_) => self.exchange.upstream.url().map(|target| &target.host_text[..]),
             _ => None,
         }
     }
@@ -274,8 +274,7 @@ impl ExchangeView<'_> {
         match &self.exchange.location().content {
             Content::Proxy(proxy) => self.exchange.generation.proxy(*proxy).port,
             Content::VariablePass(_) => {
-                let target =
-                    self.exchange.upstream.url.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
+                let target = self.exchange.upstream.url().filter(|target| !matches!(target.host, Host::Unix(_)))?;
                 target.port()
             }
             _ => None,

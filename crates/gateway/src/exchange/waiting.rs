@@ -66,7 +66,7 @@ impl Exchange {
         // While the pace holds the response back, the client is not to blame for the lack of progress.
         let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
         let mut deadline = reactor.now().after(pause.unwrap_or(at_most));
-        if let Some(call) = self.upstream.call_deadline {
+        if let Some(call) = self.upstream.call_deadline() {
             deadline = deadline.min(call);
         }
         reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
@@ -91,7 +91,7 @@ impl Exchange {
 
     /// How the client's leaving shows. A FIN after unread bytes is found when they are read.
     fn leaving(&self, client: Interest) -> Leaving {
-        if self.upstream.abort_ignored || client.includes(Interest::READ) {
+        if self.upstream.ignores_abort() || client.includes(Interest::READ) {
             Leaving::Ignored
         } else if self.client_plan().half_close || self.down.has_pending() {
             Leaving::Reset
@@ -102,13 +102,12 @@ impl Exchange {
 
     /// Whether the starting exchange has lost interest, or the stream is over: treated as if the client had left.
     fn is_abandoned(&self) -> bool {
-        !self.upstream.abort_ignored && self.down.is_abandoned()
+        !self.upstream.ignores_abort() && self.down.is_abandoned()
     }
 
     /// Reports the memory that the exchange and its caller hold.
     pub(crate) fn account(&self, besides: usize) {
-        let answer = self.upstream.answer.as_ref().map_or(0, |answer| answer.held_bytes());
-        let buffers = answer
+        let buffers = self.upstream.held_bytes()
             + self.response.filters.held_bytes()
             + self.down.held_bytes()
             + self.intake.replay.held_bytes()

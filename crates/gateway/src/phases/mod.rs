@@ -5,7 +5,6 @@ use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::LingerPlan;
-use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::trace::{Event, Tracer, Untraced};
@@ -76,9 +75,9 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
                 }
                 Served::Tunnel(start) => exchange.conclude_tunnel(start),
             };
-            let Exchange { thread, spares, request, upstream: Conversation { answer, .. }, down, .. } = exchange;
+            let Exchange { thread, spares, request, mut upstream, down, .. } = exchange;
             spares.recycle(request, &thread.memory);
-            spares.recycle_answer(answer, &thread.memory);
+            spares.recycle_answer(upstream.take_answer(), &thread.memory);
             desk.put_result(settled.next(down.into_left(), thread.reactor.now()));
         }
         executor::suspend().await;
@@ -212,7 +211,7 @@ impl Exchange {
         }
         match &location.content {
             Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy), trace).await,
-            Content::VariablePass(plan) => self.proxy_computed(plan, trace).await,
+            Content::VariablePass(plan) => self.proxy_looked_up(plan, trace).await,
             Content::Return(plan) => {
                 trace.note(self, Event::Returns);
                 self.return_step(plan)
@@ -247,7 +246,7 @@ impl Exchange {
 
     /// A `proxy_pass` without variables.
     async fn proxy_fixed<T: Tracer>(&mut self, plan: &BoundProxy, trace: T) -> Step {
-        self.upstream.place = 0;
+        self.upstream.use_only_proxy();
         if T::OFFLINE {
             return self.proxy(plan, plan.group.members.hold(), trace).await;
         }

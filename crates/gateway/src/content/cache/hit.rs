@@ -11,7 +11,6 @@ use crate::content::proxy::forced_range::unsatisfiable;
 use crate::content::proxy::response_head::ExpectedBody;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
-use crate::exchange::conversation::Conversation;
 use crate::exchange::file_parts::FileParts;
 use crate::exchange::reply::{Reply, is_bodiless};
 use crate::exchange::response::Response;
@@ -72,12 +71,12 @@ impl Exchange {
 
     /// Takes the head from the cache in place of the upstream's.
     fn read_cached_head(&mut self, head: &[u8]) -> bool {
-        self.forget_answer();
+        self.upstream.forget_answer();
         let limits = Limits::response(BODY_START_MAX);
         let parsed = http1::response::parse(head, &limits, RequestKind::Other, &mut self.answer_mut().head);
         let is_valid = matches!(parsed, Ok(Parse::Complete { .. }));
         if is_valid {
-            self.keep_answer_bytes(head);
+            self.answer_mut().keep(head);
         } else {
             self.log_at(Level::Crit, "the response head in a cache file is invalid");
         }
@@ -139,8 +138,8 @@ impl Exchange {
     }
 
     fn send_with_answer(&mut self, head: &ReplyHead, body: &[u8], last: bool) -> Result<(), CloseReason> {
-        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
-        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        let Self { upstream, response: Response { filters, .. }, down, .. } = self;
+        let answer = upstream.answer_bytes();
         gone(filters.send_head(down, head.with(answer), body, last))
     }
 
@@ -277,8 +276,8 @@ impl Exchange {
         range: Range<u64>,
     ) -> Result<(), CloseReason> {
         if cache.sendfile && self.down.states_length(head) && self.down.sends_files() && !self.changes_body() {
-            let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
-            let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+            let Self { upstream, response: Response { filters, .. }, down, .. } = self;
+            let answer = upstream.answer_bytes();
             // What was read with the head goes out with it: the rest begins with a page of the file.
             let begun = if filters.is_paced() { b"" } else { body.in_memory_from(&range) };
             gone(filters.send_head_of_file(down, head.with(answer), begun))?;

@@ -41,7 +41,7 @@ impl Exchange {
                 self.write_params(plan, application, &mut head).map(|()| head.finish())
             }
         };
-        self.upstream.upgrade_sent = false;
+        self.upstream.note_upgrade(false);
         self.request.upstream_head = OutgoingHead::opaque(written?);
         self.refuse_undecided().map_or(Ok(()), Err)
     }

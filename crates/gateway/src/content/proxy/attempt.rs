@@ -158,7 +158,7 @@ impl Exchange {
         body: &OutgoingBody,
         tries: &Tries,
     ) -> AttemptEnd {
-        self.forget_answer();
+        self.upstream.forget_answer();
         let (head, trailers) = (&self.request.upstream_head, &self.intake.body.trailers);
         let request = OutgoingRequest { head, coding: coding_of(plan, body), scheme: scheme_of(plan), trailers };
         let mut sending = Sending::begin(&up, &request, body);
@@ -325,7 +325,7 @@ impl Exchange {
             RelayEnd::ClientGone(reason) if relay.is_kept() => {
                 relay.gone = Some(reason);
                 (relay.muted, relay.behind) = (true, None);
-                self.upstream.abort_ignored = true;
+                self.upstream.ignore_abort(true);
                 if relay.body.is_done() { RelayEnd::Complete } else { self.relay(relay, up, upload, plan).await }
             }
             end => end,
@@ -355,9 +355,7 @@ impl Exchange {
             record.response_length = relay.body.received;
             record.bytes_received += relay.body.received - relay.preread;
         }
-        if let Some(answer) = &mut self.upstream.answer {
-            answer.trailers = up.take_trailers(&mut relay.body.trailers);
-        }
+        self.upstream.keep_trailers(up.take_trailers(&mut relay.body.trailers));
         self.log_stderr(&relay.body.take_stderr(), "reading upstream");
         let request_sent = upload.sending.is_delivered();
         if matches!(end, RelayEnd::Complete) && up.is_truncated() {
@@ -371,7 +369,7 @@ impl Exchange {
         match end {
             RelayEnd::Complete => {
                 let (unread, excess) = (relay.unread, relay.body.excess);
-                self.give_back(up, Reuse { request_sent, unread, excess, keepalive: self.allows_another() });
+                self.give_back(up, Reuse { request_sent, unread, excess, keepalive: self.upstream.allows_another() });
             }
             RelayEnd::UpstreamBroken(reason) => self.upstream_broke(plan, up, &reason),
             RelayEnd::UpstreamTimeout => self.upstream_stopped(plan, up),
@@ -456,7 +454,7 @@ impl Exchange {
             record.response_us = Some(now.since(record.began_at));
         }
         if seen == BodySeen::Whole {
-            let (request_sent, keepalive) = (sending.is_delivered(), self.allows_another());
+            let (request_sent, keepalive) = (sending.is_delivered(), self.upstream.allows_another());
             self.give_back(up, Reuse { request_sent, keepalive, ..Reuse::default() });
         } else {
             let reason = DiscardReason::ResponseBodyUnread;
@@ -465,11 +463,6 @@ impl Exchange {
             }
             up.discard(reason);
         }
-    }
-
-    /// Whether the response permits another request on its connection.
-    fn allows_another(&self) -> bool {
-        self.upstream.answer.as_ref().is_some_and(|answer| answer.head.keepalive)
     }
 
     fn give_back(&mut self, up: UpstreamSide, reuse: Reuse) {

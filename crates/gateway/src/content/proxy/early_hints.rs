@@ -24,7 +24,7 @@ impl Exchange {
         if !known || !self.wants_early_hints() {
             return;
         }
-        let Some(answer) = &self.upstream.answer else { return };
+        let Some(answer) = self.upstream.answer() else { return };
         interims.hint_bytes = interims.hint_bytes.saturating_add(answer.bytes.len());
         if interims.hint_bytes > plan.limits.head_bytes_max {
             self.log_at(Level::Info, "upstream sent too big early hints while reading response header from upstream");

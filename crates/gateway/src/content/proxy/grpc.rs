@@ -7,7 +7,6 @@ use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::Step;
 use crate::registry::generation::BoundProxy;
 use http1::{FieldId, Trailers};
-use reactor::Millis;
 use rules::grpc::{Status, parse_timeout};
 use std::time::Duration;
 
@@ -19,13 +18,13 @@ impl Exchange {
     pub(super) fn begin_call(&mut self, plan: &BoundProxy) {
         let request = &self.request;
         let timeout = request.head.value(FieldId::GrpcTimeout, &request.bytes).filter(|_| plan.is_grpc);
-        self.upstream.call_deadline =
-            timeout.and_then(parse_timeout).map(|timeout| self.began_at.millis().after(timeout));
+        let deadline = timeout.and_then(parse_timeout).map(|timeout| self.began_at.millis().after(timeout));
+        self.upstream.begin_call(deadline);
     }
 
     /// The time that the call has left; `None`: it has no limit.
     pub(crate) fn call_time_left(&self) -> Option<Duration> {
-        let deadline: Millis = self.upstream.call_deadline?;
+        let deadline = self.upstream.call_deadline()?;
         Some(Duration::from_millis(deadline.since(self.thread.reactor.now())))
     }
 
@@ -38,7 +37,7 @@ impl Exchange {
     /// independent of the wait that it ended.
     pub(super) fn end_call(&mut self, tried: Tried) -> Tried {
         let is_over = self.is_call_over();
-        self.upstream.call_deadline = None;
+        self.upstream.end_call();
         match tried {
             Tried::Step(Step::Reply(Reply { body: ReplyBody::ErrorPage, .. })) if is_over => {
                 self.client_log("the time of the call (grpc-timeout) is over");
@@ -61,7 +60,7 @@ impl Exchange {
         let request = &self.request;
         let kind = request.head.value(FieldId::ContentType, &request.bytes).unwrap_or_default();
         let is_grpc = kind.get(..CONTENT_TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_TYPE));
-        let proxy = || self.generation.proxy_of(&self.location().content, self.upstream.place);
+        let proxy = || self.generation.proxy_of(&self.location().content, self.upstream.place());
         is_grpc && proxy().is_some_and(|proxy| proxy.is_grpc)
     }
 
@@ -77,7 +76,7 @@ impl Exchange {
         let mut trailers = Trailers::default();
         trailers.push(FieldId::GrpcStatus, b"grpc-status", status.code.to_string().as_bytes());
         trailers.push(FieldId::GrpcMessage, b"grpc-message", status.message.as_bytes());
-        self.answer_mut().trailers = trailers;
+        self.upstream.keep_trailers(trailers);
         true
     }
 }

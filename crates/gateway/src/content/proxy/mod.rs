@@ -5,11 +5,11 @@ pub(crate) mod accel;
 pub(crate) mod application;
 pub(crate) mod attempt;
 pub(crate) mod behind;
-pub(crate) mod computed;
 pub(crate) mod early_hints;
 pub(crate) mod forced_range;
 pub(crate) mod grpc;
 pub(crate) mod memcached;
+pub(crate) mod name_lookup;
 pub(crate) mod offline;
 pub(crate) mod relay;
 pub(crate) mod request_body;
@@ -138,7 +138,7 @@ impl Exchange {
         if T::OFFLINE {
             return Box::pin(self.proxy_offline(plan, held, trace)).await;
         }
-        self.upstream.abort_ignored = false;
+        self.upstream.ignore_abort(false);
         if let Some(refusal) = self.refuse_method(plan) {
             return Step::Reply(refusal);
         }
@@ -149,7 +149,7 @@ impl Exchange {
         };
         self.upstream.cache = None;
         // As in nginx, a response that may be saved is received to its end, even if its client has left.
-        self.upstream.abort_ignored = plan.ignore_client_abort || plan.store.is_some();
+        self.upstream.ignore_abort(plan.ignore_client_abort || plan.store.is_some());
         let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel()) else {
             return self.ask_upstream(plan, held, &body).await.without_cache();
         };
@@ -161,7 +161,8 @@ impl Exchange {
             Consulted::Send => None,
             Consulted::Ask => {
                 // As in nginx, a response that may be stored is received to its end, even if its client has left.
-                self.upstream.abort_ignored |= self.is_cacheable();
+                let is_ignored = self.upstream.ignores_abort() || self.is_cacheable();
+                self.upstream.ignore_abort(is_ignored);
                 match self.ask_upstream(plan, held, &body).await {
                     Tried::Step(step) => {
                         self.leave_cache();
@@ -185,7 +186,7 @@ impl Exchange {
         self.upstream.attempts.proxies += 1;
         let mut tries = self.first_try(plan, held);
         let tried = self.try_peers(plan, body, &mut tries).await;
-        self.upstream.seat = None;
+        self.upstream.leave_seat();
         self.end_call(tried)
     }
 
@@ -230,7 +231,7 @@ impl Exchange {
                     // The peer has answered; the tunnel itself does not count for its health.
                     self.report(plan, tries, index, Outcome::Succeeded);
                     self.learn_session(plan, tries, index, LearnAt::End);
-                    start.seat = self.upstream.seat.take().map(Seat::into_tunnel).unwrap_or_default();
+                    start.seat = self.upstream.hand_over_seat().map(Seat::into_tunnel).unwrap_or_default();
                     return Tried::Step(Step::Served(Served::Tunnel(start)));
                 }
                 AttemptEnd::Intercepted(step) => {
@@ -277,7 +278,7 @@ impl Exchange {
             return Ok(index);
         }
         // Releases the last attempt's peer before the next one is chosen.
-        self.upstream.seat = None;
+        self.upstream.leave_seat();
         let this = &*self;
         let inputs = |wants_chance: bool| {
             let mut hash_key = Vec::new();
@@ -288,7 +289,7 @@ impl Exchange {
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
         let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
-        self.upstream.seat = Some(seat);
+        self.upstream.sit(seat);
         Ok(index)
     }
 
@@ -347,7 +348,7 @@ impl Exchange {
         if let Some(peer) = self.upstream.attempts.all.last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
         }
-        if let (Some(seat), Some(set)) = (&mut self.upstream.seat, plan.group.members.of(&tries.choice.held)) {
+        if let (Some(seat), Some(set)) = (self.upstream.seat_mut(), plan.group.members.of(&tries.choice.held)) {
             set.balance.head_came(seat);
         }
     }

@@ -35,7 +35,7 @@ impl Exchange {
         let chosen = self.pick_peer_now(plan, &mut tries).await;
         let bound = std::mem::take(&mut tries.choice.bound);
         trace.note(self, Event::Peer { plan, set: tries.set(plan), bound: &bound, chosen });
-        self.upstream.seat = None;
+        self.upstream.leave_seat();
         Step::Served(Served::Responded)
     }
 

@@ -32,7 +32,7 @@ impl Exchange {
         match self.write_upstream_head(plan, body, earlier) {
             Ok((head, upgrade_sent)) => {
                 self.request.upstream_head = head;
-                self.upstream.upgrade_sent = upgrade_sent;
+                self.upstream.note_upgrade(upgrade_sent);
                 self.refuse_undecided().map_or(Ok(()), Err)
             }
             Err(Refused { buffer, message }) => {
@@ -82,7 +82,7 @@ impl Exchange {
         if plan.is_grpc {
             self.write_call_fields(plan, &mut head);
         }
-        let has_deadline = self.upstream.call_deadline.is_some();
+        let has_deadline = self.upstream.call_deadline().is_some();
         let (request, is_cacheable) = (&self.request, self.is_cacheable());
         let passed = request.head.fields.iter().filter(|field| {
             let is_replaced = plan.replaced.contains(field.id, field.name.of(&request.bytes));
@@ -206,7 +206,7 @@ impl Exchange {
             match &plan.uri {
                 PassUriPlan::Absent => PassUri::Absent,
                 PassUriPlan::Replace(uri) => PassUri::Replace(uri),
-                PassUriPlan::Variable => PassUri::AsGiven(self.upstream.url.as_ref().map_or(&[], |target| &target.uri)),
+                PassUriPlan::Variable => PassUri::AsGiven(self.upstream.url().map_or(&[], |target| &target.uri)),
             },
             out,
         );

@@ -11,7 +11,6 @@ use crate::content::proxy::relay::{FeedError, READS_MAX, Relay};
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::caching::Storing;
-use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, is_bodiless};
 use crate::exchange::response::Response;
 use crate::exchange::saving::Saving;
@@ -19,7 +18,6 @@ use crate::exchange::step::Step;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
-use crate::upstream::answer::Answer;
 use crate::upstream::head::{ExpectedHead, HeadEvent, HeadFault};
 use crate::upstream::incoming::{BodySeen, Incoming};
 use crate::upstream::side::UpstreamSide;
@@ -126,25 +124,26 @@ impl Exchange {
     fn take_head(&mut self, mut bytes: &[u8], receiving: Receiving<'_>, interims: &mut Interims) -> HeadStep {
         let Receiving { plan, tries, .. } = receiving;
         loop {
-            let mut answer = self.take_answer();
+            let spare = || self.spares.answer(&self.thread.memory);
+            let mut answer = self.upstream.take_answer().unwrap_or_else(spare);
             let refuses_growth = || self.thread.refuses_growth();
             let asked = self.asked(plan, tries, &refuses_growth);
             let event = receiving.incoming.take_head(bytes, &asked, &mut answer);
-            self.upstream.answer = Some(answer);
+            self.upstream.put_answer(answer);
             self.log_stderr(&receiving.incoming.take_stderr(), "reading response header from upstream");
             match event {
                 Err(fault) => return HeadStep::Failed(fault),
                 Ok(HeadEvent::Partial) => return HeadStep::Waiting,
                 Ok(HeadEvent::Interim(rest)) => {
                     interims.count += 1;
+                    if self.answer_mut().head.status == 103 && interims.count <= INTERIMS_MAX {
+                        self.pass_early_hints(plan, interims);
+                    }
+                    self.upstream.forget_answer();
                     if interims.count > INTERIMS_MAX {
                         let reason = format!("upstream sent more than {INTERIMS_MAX} interim responses");
                         return HeadStep::Failed(HeadFault::invalid(reason));
                     }
-                    if self.answer_mut().head.status == 103 {
-                        self.pass_early_hints(plan, interims);
-                    }
-                    self.forget_answer();
                     bytes = rest;
                     if bytes.is_empty() {
                         return HeadStep::Waiting;
@@ -173,39 +172,9 @@ impl Exchange {
         }
     }
 
-    /// The response head, once a part of it has come.
-    pub(crate) fn answer(&self) -> Option<&Answer> {
-        self.upstream.answer.as_deref().filter(|answer| !answer.bytes.is_empty())
-    }
-
-    /// The bytes received of the head.
-    pub(crate) fn answer_bytes(&self) -> &[u8] {
-        self.upstream.answer.as_ref().map_or(&[], |answer| &answer.bytes)
-    }
-
     /// Number of bytes received of the head.
     pub(crate) fn received_of_head(&self, up: &UpstreamSide) -> usize {
         self.answer_bytes().len() + up.incoming().waiting_bytes()
-    }
-
-    /// Takes the answer out, to be filled.
-    fn take_answer(&mut self) -> Box<Answer> {
-        self.upstream.answer.take().unwrap_or_else(|| self.spares.answer(&self.thread.memory))
-    }
-
-    pub(crate) fn answer_mut(&mut self) -> &mut Answer {
-        self.upstream.answer.get_or_insert_with(|| self.spares.answer(&self.thread.memory))
-    }
-
-    pub(crate) fn keep_answer_bytes(&mut self, bytes: &[u8]) {
-        self.answer_mut().keep(bytes);
-    }
-
-    /// Drops the head: it was an interim response, or the attempt failed.
-    pub(crate) fn forget_answer(&mut self) {
-        if let Some(answer) = &mut self.upstream.answer {
-            answer.forget();
-        }
     }
 
     /// Records when the head came, and its status.
@@ -242,7 +211,7 @@ impl Exchange {
         self.note_head();
         let (status, framing) = (self.answer_mut().head.status, self.answer_mut().head.framing);
         if self.is_for_next_peer(plan, is_reused, tries, status) {
-            self.forget_answer();
+            self.upstream.forget_answer();
             return HeadStep::Failed(HeadFault::of_status(status));
         }
         if let Some(fault) = self.refuse_page_for_tunnel(status) {
@@ -285,8 +254,8 @@ impl Exchange {
         {
             self.response.filters.send_only(range);
         }
-        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
-        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        let Self { upstream, response: Response { filters, .. }, down, .. } = self;
+        let answer = upstream.answer_bytes();
         let fed = relay.feed(body, Some(head.with(answer)), filters, down);
         relay.preread = relay.body.received;
         self.spares.recycle_reply_head(head);
@@ -337,7 +306,7 @@ impl Exchange {
         not_modified: bool,
     ) -> (Box<Relay>, &'a [u8]) {
         let is_kept = store.is_some() || saving.is_some();
-        self.upstream.abort_ignored = plan.ignore_client_abort || is_kept;
+        self.upstream.ignore_abort(plan.ignore_client_abort || is_kept);
         // HEAD, also by `proxy_method`: the client asked for the head only, and this body is not needed.
         let no_body = not_modified || !self.down.takes_body();
         let unwanted = no_body && !is_kept && !incoming.has_no_body(framing, rest);
@@ -369,7 +338,7 @@ impl Exchange {
         portion: &Portion,
     ) -> Box<ReplyHead> {
         let ExpectedBody { framing, asked_for_head, may_have_trailers } = body;
-        let (status, reason, stated) = self.upstream.answer.as_ref().map_or_else(Default::default, |answer| {
+        let (status, reason, stated) = self.answer().map_or_else(Default::default, |answer| {
             (answer.head.status, answer.head.reason, answer.head.content_length)
         });
         let is_part = matches!(portion, Portion::Part { .. });
@@ -398,7 +367,7 @@ impl Exchange {
     }
 
     pub(crate) fn fill_proxied_head(&self, plan: &BoundProxy, portion: &Portion, head: &mut ReplyHead) {
-        let Some(answer) = self.upstream.answer.as_deref() else { return };
+        let Some(answer) = self.answer() else { return };
         let lacks = |id| !answer.head.seen.contains(id);
         if plan.hidden.contains(FieldId::Server, b"") || lacks(FieldId::Server) {
             self.fill_server(head);
@@ -417,9 +386,9 @@ impl Exchange {
 
     /// Response fields that go to the client. An empty Content-Type is left out, as in nginx.
     pub(crate) fn passed_fields(&self, plan: &BoundProxy) -> impl Iterator<Item = &Field> {
-        let fields = self.upstream.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
+        let fields = self.answer().map_or(&[][..], |answer| &answer.head.fields);
         let (bytes, edits) = (self.answer_bytes(), self.edits_cached());
-        let status = self.upstream.answer.as_ref().map_or(0, |answer| answer.head.status);
+        let status = self.answer().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,

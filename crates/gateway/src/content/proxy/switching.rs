@@ -6,7 +6,6 @@ use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::response_head::HeadStep;
 use crate::downstream::reply_head::Mark;
 use crate::exchange::Exchange;
-use crate::exchange::conversation::Conversation;
 use crate::exchange::response::Response;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
@@ -41,7 +40,7 @@ impl Exchange {
     /// 101: valid only if both the client and the request as it was sent asked for it.
     pub(super) fn switch(&mut self, rest: &[u8]) -> HeadStep {
         self.note_head();
-        let fault = if !self.asked_for_upgrade() || !self.upstream.upgrade_sent {
+        let fault = if !self.asked_for_upgrade() || !self.upstream.has_sent_upgrade() {
             Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
         } else {
             self.switch_fault()
@@ -98,7 +97,7 @@ impl Exchange {
     pub(crate) fn open_tunnel(&mut self, plan: &BoundProxy, up: UpstreamSide, early: Vec<u8>) -> AttemptEnd {
         let mut head = self.begin_head(101);
         self.settle_keepalive();
-        let Some(Answer { bytes, head: response, .. }) = self.upstream.answer.as_deref() else {
+        let Some(Answer { bytes, head: response, .. }) = self.answer() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
         head.reason = Some(response.reason);
@@ -116,8 +115,8 @@ impl Exchange {
             return AttemptEnd::Reply(refusal);
         }
         let has_frames = self.has_known_frames();
-        let Self { upstream: Conversation { answer, .. }, response: Response { filters, status, .. }, down, .. } = self;
-        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        let Self { upstream, response: Response { filters, status, .. }, down, .. } = self;
+        let answer = upstream.answer_bytes();
         let sent = if down.wants_tunnel() {
             // HTTP/2 has no 101.
             head.status = 200;

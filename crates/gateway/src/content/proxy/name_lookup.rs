@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 impl Exchange {
     /// `proxy_pass` with variables.
-    pub(crate) async fn proxy_computed<T: Tracer>(&mut self, plan: &VariablePassPlan, trace: T) -> Step {
+    pub(crate) async fn proxy_looked_up<T: Tracer>(&mut self, plan: &VariablePassPlan, trace: T) -> Step {
         let mut url = Vec::new();
         plan.url.write(&ExchangeView::of(self), &mut url);
         let target = match PassUrl::parse(&url) {
@@ -44,8 +44,7 @@ impl Exchange {
         let Some(proxy) = plan.proxy(place).map(|id| generation.proxy(id)) else {
             return Step::Reply(Reply::error(500));
         };
-        self.upstream.url = Some(Box::new(target));
-        self.upstream.place = place;
+        self.upstream.use_proxy_for(place, target);
         let held = match held {
             Some(set) => Some(set),
             None if T::OFFLINE => proxy.group.members.hold(),
