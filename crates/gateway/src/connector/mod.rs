@@ -10,6 +10,9 @@ pub(crate) mod leased;
 pub(crate) mod names;
 pub(crate) mod opening;
 pub(crate) mod pending;
+#[cfg(test)]
+mod scripted;
+pub(crate) mod tries;
 
 use crate::base::logs::error::Level;
 use crate::connector::h2::hub::Hub;

@@ -3,9 +3,11 @@
 
 use crate::base::fault::Fault;
 use crate::base::logs::error::{Level, errno};
+use crate::connector::connect::dial;
 use crate::connector::h2::{ForStreams, begin_idle};
 use crate::connector::leased::{Leased, pool_before_use};
-use crate::connector::pending::{OpenError, OpenStep, Pending};
+use crate::connector::pending::{Handshake, OpenError, OpenStep, Pending};
+use crate::plan::group::WarmingPlan;
 use crate::thread::WorkerThread;
 use crate::thread::job::Job;
 use reactor::{Millis, PeerAddress, TaskId};
@@ -31,6 +33,32 @@ pub(crate) struct Opening {
     task: TaskId,
     pending: Pending,
     reason: OpenedFor,
+}
+
+/// What came of opening a spare connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spare {
+    /// It is being opened.
+    Opening,
+    /// The pool has no room for a connection that no request needs yet.
+    NoRoom,
+    /// It failed before it began: the peer is left alone for a while.
+    Refused,
+}
+
+/// Opens a connection ahead of demand. No other connection is closed for it.
+pub(crate) fn open_spare(thread: &WorkerThread, key: KeyId, address: &PeerAddress, plan: &WarmingPlan) -> Spare {
+    let now = thread.reactor.now();
+    let Some(permit) = thread.shared.pool.open_spare(thread.id(), key) else { return Spare::NoRoom };
+    // Its own task is created when it waits; until then no event comes.
+    let Ok((stream, port)) = dial(thread, address, &plan.connect, thread.chores.task) else {
+        thread.pauses.refused(key, now);
+        return Spare::Refused;
+    };
+    let tls = plan.tls.as_ref().map(|tls| Handshake::without_request(tls, address));
+    let pending = Pending::new(stream, port, permit, tls);
+    open_for_pool(thread, pending, OpenedFor::Floor { key, http2: plan.http2 }, now.after(plan.connect_timeout));
+    Spare::Opening
 }
 
 /// Opens the connection for the pool, until the deadline at most.

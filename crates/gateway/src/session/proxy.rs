@@ -9,11 +9,12 @@ use crate::connector::lease::{Wanted, lease};
 use crate::connector::leased::Leased;
 use crate::connector::names::{NoAddress, hold_members, named_peers};
 use crate::connector::pending::ConnectionKey;
+use crate::connector::tries::{TriesPlan, judge_attempt, outcome_of, report};
 use crate::connector::{Caller as _, WaitTimes};
 use crate::plan::filters::SizePlan;
 use crate::plan::stream::StreamVariablePlan;
 use crate::registry::generation::BoundStreamProxy;
-use crate::registry::group::{HeldPeers, PeerSet};
+use crate::registry::group::HeldPeers;
 use crate::session::{RefusedSession, SessionContent, StreamSession};
 use crate::tunnel::TunnelStart;
 use conf::model::ProxyGreeting;
@@ -27,8 +28,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::balance::{Outcome, Seat, SessionTiming, Standing};
-use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy};
+use upstream::balance::{Outcome, Seat, SessionTiming};
+use upstream::retry::{Attempt, Decision, Failure};
 
 /// The record of one attempt.
 pub(crate) struct SessionAttempt {
@@ -124,9 +125,6 @@ impl StreamSession {
                 Err(failure) => failure,
             };
             drop(seat);
-            let set = plan.group.members.of(&choice.held);
-            let group_tries = set.map_or(0, |set| set.balance.tries_max());
-            let tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
             let attempt = Attempt {
                 reused: false,
                 sent: false,
@@ -135,13 +133,18 @@ impl StreamSession {
                 body_replayable: true,
                 proved_unsent: false,
                 fresh_retry_used: false,
-                attempts_left: tries_max.saturating_sub(made),
+                attempts_left: 0,
                 elapsed_ms: self.thread.reactor.now().since(first_at),
             };
-            let policy = Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: false };
-            let verdict = retry::decide(failure, &attempt, &policy);
-            let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
-            self.report(plan, &choice, index, outcome);
+            let tries = TriesPlan {
+                conditions: plan.conditions,
+                tries_max: plan.tries_max,
+                timeout_ms: plan.tries_timeout_ms,
+                retry_unsent: false,
+            };
+            let balance = plan.group.members.of(&choice.held).map(|set| &*set.balance);
+            let verdict = judge_attempt(tries, balance, made, failure, attempt);
+            self.report(plan, &choice, index, outcome_of(verdict));
             if verdict.decision != Decision::NextPeer {
                 return Err(match verdict.decision {
                     Decision::Fail { status: 499 } => Self::client_left(),
@@ -249,10 +252,7 @@ impl StreamSession {
     }
 
     pub(super) fn report(&self, plan: &BoundStreamProxy, choice: &Choice, index: usize, outcome: Outcome) {
-        let report = |set: &PeerSet| set.balance.report(index, outcome, self.thread.pool_now());
-        if plan.group.members.of(&choice.held).map(report) == Some(Standing::Disabled) {
-            self.log(Level::Warn, "upstream server temporarily disabled");
-        }
+        report(self, &plan.group, &choice.held, index, outcome);
     }
 
     /// Joins the client and its peer to a tunnel.

@@ -13,5 +13,7 @@ mod memcached;
 pub(crate) mod outgoing_body;
 pub(crate) mod replay_body;
 pub(crate) mod response_body;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub(crate) mod sending;
 pub(crate) mod side;

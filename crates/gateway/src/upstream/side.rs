@@ -9,6 +9,8 @@ use crate::upstream::answer::{Answer, read_failure};
 use crate::upstream::h2::StreamIncoming;
 use crate::upstream::head::HeadFault;
 use crate::upstream::incoming::Incoming;
+#[cfg(test)]
+use crate::upstream::scripted::ScriptedPeer;
 use http1::{FieldId, Trailers};
 use http2::ErrorCode;
 use reactor::{Interest, Read};
@@ -30,6 +32,9 @@ pub(crate) enum PeerLink {
     Connection(Box<Leased>),
     /// A stream of a shared connection.
     Stream(Box<LeasedStream>),
+    /// A peer in memory.
+    #[cfg(test)]
+    Script(ScriptedPeer),
 }
 
 /// The end of an exchange that its connection outlives, if everything was read and sent.
@@ -73,6 +78,12 @@ impl UpstreamSide {
         Self { link: PeerLink::Stream(stream), incoming: Incoming::Http2(StreamIncoming::default()) }
     }
 
+    /// A peer in memory.
+    #[cfg(test)]
+    pub(super) fn of_script(peer: ScriptedPeer, application: Option<&ApplicationPlan>) -> Self {
+        Self { link: PeerLink::Script(peer), incoming: Incoming::over_connection(application) }
+    }
+
     pub(crate) fn link(&self) -> &PeerLink {
         &self.link
     }
@@ -87,6 +98,8 @@ impl UpstreamSide {
         match &self.link {
             PeerLink::Connection(leased) => Some(leased),
             PeerLink::Stream(_) => None,
+            #[cfg(test)]
+            PeerLink::Script(_) => None,
         }
     }
 
@@ -95,6 +108,8 @@ impl UpstreamSide {
         match self.link {
             PeerLink::Connection(leased) => Some(leased),
             PeerLink::Stream(_) => None,
+            #[cfg(test)]
+            PeerLink::Script(_) => None,
         }
     }
 
@@ -103,6 +118,8 @@ impl UpstreamSide {
         match &self.link {
             PeerLink::Connection(_) => None,
             PeerLink::Stream(stream) => Some(stream),
+            #[cfg(test)]
+            PeerLink::Script(_) => None,
         }
     }
 
@@ -126,6 +143,8 @@ impl UpstreamSide {
         match &self.link {
             PeerLink::Connection(leased) => leased.is_reused(),
             PeerLink::Stream(stream) => stream.is_reused(),
+            #[cfg(test)]
+            PeerLink::Script(_) => false,
         }
     }
 
@@ -134,6 +153,8 @@ impl UpstreamSide {
         match &self.link {
             PeerLink::Connection(leased) => leased.stream().local_address().ok().flatten(),
             PeerLink::Stream(stream) => stream.local_address(),
+            #[cfg(test)]
+            PeerLink::Script(_) => None,
         }
     }
 
@@ -152,6 +173,8 @@ impl UpstreamSide {
                 }
                 take(incoming, bytes)
             }),
+            #[cfg(test)]
+            PeerLink::Script(peer) => Ok(peer.read_with(max, |bytes| take(incoming, bytes))),
         }
     }
 
@@ -160,6 +183,8 @@ impl UpstreamSide {
         match &self.link {
             PeerLink::Connection(leased) => leased.stream().read_with(max, look),
             PeerLink::Stream(stream) => stream.read_with(max, |_, bytes| look(bytes)),
+            #[cfg(test)]
+            PeerLink::Script(peer) => Ok(peer.read_with(max, look)),
         }
     }
 
@@ -189,6 +214,8 @@ impl UpstreamSide {
         match self.link {
             PeerLink::Connection(leased) => leased.discard(reason),
             PeerLink::Stream(stream) => stream.end(ErrorCode::CANCEL),
+            #[cfg(test)]
+            PeerLink::Script(_) => {}
         }
     }
 
@@ -201,6 +228,8 @@ impl UpstreamSide {
                 stream.end(ErrorCode::NO_ERROR);
                 return None;
             }
+            #[cfg(test)]
+            PeerLink::Script(_) => return reuse.refusal(),
         };
         if let Some(value) = answer.and_then(|answer| answer.value(FieldId::KeepAlive)) {
             leased.note_keep_alive(value, thread);

@@ -1,9 +1,7 @@
 //! `keepalive … floor=`: connections opened ahead of demand, kept open through quiet times, and not forced on a peer
-//! that refuses them. Each worker periodically handles its share of the peers; `opening` opens the connections.
+//! that refuses them. Each worker periodically handles its share of the peers; the connector opens the connections.
 
-use crate::connector::connect::dial;
-use crate::connector::opening::{OpenedFor, open_for_pool};
-use crate::connector::pending::{Handshake, Pending};
+use crate::connector::opening::{Spare, open_spare};
 use crate::plan::group::WarmingPlan;
 use crate::registry::group::PeerSet;
 use crate::thread::chores::Chore;
@@ -58,20 +56,9 @@ impl Worker {
             return;
         }
         for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
-            // No connection is closed for one that no request needs yet.
-            let Some(permit) = pool.open_spare(self.thread.id(), key) else { return };
-            // Its own task is created when it waits; until then no event comes.
-            let Ok((stream, port)) = dial(&self.thread, address, &plan.connect, self.thread.chores.task) else {
-                return self.thread.pauses.refused(key, now);
-            };
-            let tls = plan.tls.as_ref().map(|tls| Handshake::without_request(tls, address));
-            let pending = Pending::new(stream, port, permit, tls);
-            open_for_pool(
-                &self.thread,
-                pending,
-                OpenedFor::Floor { key, http2: plan.http2 },
-                now.after(plan.connect_timeout),
-            );
+            if open_spare(&self.thread, key, address, plan) != Spare::Opening {
+                return;
+            }
         }
     }
 }

@@ -22,10 +22,10 @@ pub(crate) mod switching;
 pub(crate) mod unsent;
 
 use crate::base::cells::Counted;
-use crate::base::logs::error::Level;
 use crate::connector::choose::{Choice, ChoiceInputs, Chosen, ClientNetwork, NoPeer, choose};
 use crate::connector::lease::Wanted;
 use crate::connector::pending::ConnectionKey;
+use crate::connector::tries::{TriesPlan, judge_attempt, outcome_of, report};
 use crate::content::cache::CacheUse;
 use crate::content::cache::lookup::Consulted;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
@@ -42,8 +42,8 @@ use crate::upstream::outgoing_body::OutgoingBody;
 use reactor::Millis;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
-use upstream::balance::{Outcome, Seat, Standing};
-use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
+use upstream::balance::{Outcome, Seat};
+use upstream::retry::{self, Attempt, Decision, Failure, Verdict};
 
 /// State that one proxied exchange keeps between its attempts.
 pub(crate) struct Tries {
@@ -356,8 +356,7 @@ impl Exchange {
     /// The retry policy's verdict on a failed attempt, or on a status that may be listed.
     pub(crate) fn judge(&self, plan: &BoundProxy, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
         let balance = tries.set(plan).map(|set| &set.balance);
-        let group_tries = balance.map_or(0, |balance| balance.tries_max());
-        let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+        let mut tries_max = plan.tries_max;
         // The application's own response is more useful than the error that no other peer is left.
         if matches!(failure, Failure::Status(_))
             && balance.is_some_and(|balance| {
@@ -374,12 +373,16 @@ impl Exchange {
             body_replayable: self.intake.can_replay(),
             proved_unsent: sent.proved_unsent,
             fresh_retry_used: tries.fresh_used,
-            attempts_left: tries_max.saturating_sub(tries.made),
+            attempts_left: 0,
             elapsed_ms: self.thread.reactor.now().since(tries.first_at),
         };
-        let policy =
-            Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: plan.retry_unsent };
-        retry::decide(failure, &attempt, &policy)
+        let allowed = TriesPlan {
+            conditions: plan.conditions,
+            tries_max,
+            timeout_ms: plan.tries_timeout_ms,
+            retry_unsent: plan.retry_unsent,
+        };
+        judge_attempt(allowed, balance.map(|balance| &**balance), tries.made, failure, attempt)
     }
 
     /// Acts on a verdict; `None`: another attempt follows.
@@ -391,8 +394,7 @@ impl Exchange {
         verdict: Verdict,
         tries: &mut Tries,
     ) -> Option<Tried> {
-        let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
-        self.report(plan, tries, index, outcome);
+        self.report(plan, tries, index, outcome_of(verdict));
         match verdict.decision {
             Decision::NextPeer | Decision::Serve => {
                 plan.group.cells.count_retry(self.thread.index, verdict.reason);
@@ -455,9 +457,6 @@ impl Exchange {
     }
 
     fn report(&self, plan: &BoundProxy, tries: &Tries, index: usize, outcome: Outcome) {
-        let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.thread.pool_now()));
-        if standing == Some(Standing::Disabled) {
-            self.log_at(Level::Warn, "upstream server temporarily disabled");
-        }
+        report(self, &plan.group, &tries.choice.held, index, outcome);
     }
 }

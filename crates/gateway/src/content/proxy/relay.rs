@@ -388,3 +388,85 @@ fn broken(error: FeedError) -> RelayEnd {
         FeedError::Client => RelayEnd::ClientGone(CloseReason::ClientAborted),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::logs::error::{ErrorLog, Level};
+    use crate::downstream::Asker;
+    use crate::downstream::client::{ClientScheme, SupposedClient};
+    use crate::downstream::internal::{Subrequest, suppose};
+    use crate::downstream::reply_head::ReplyHead;
+    use crate::registry::generation::ListenerId;
+    use crate::registry::process::Registry;
+    use crate::thread::WorkerThread;
+    use crate::upstream::scripted::{Behind, ScriptedPeer};
+    use http1::{Method, Version};
+    use reactor::{PeerAddress, Reactor};
+    use std::rc::Rc;
+
+    /// A client that keeps what it gets in memory.
+    fn client() -> (Downstream, Subrequest) {
+        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
+        let thread = Rc::new(WorkerThread::new(0, shared, Reactor::new().expect("a reactor")));
+        let client = SupposedClient {
+            listener: ListenerId(0),
+            peer: PeerAddress::Ip(([127, 0, 0, 1], 1).into()),
+            scheme: ClientScheme::Http,
+            local_address: None,
+            local_path: None,
+            is_plain_by_mistake: false,
+        };
+        let (internal, response) = suppose(&thread, client, Method::Get);
+        (Downstream::new(Asker::Exchange(internal), Method::Get, Version::Http11, true, false), response)
+    }
+
+    /// Relays until a step would wait. Returns the last step, and what the client has got.
+    fn relayed(source: Source, pieces: &[&[u8]], behind: Behind) -> (RelayStep, Vec<u8>) {
+        let (mut down, response) = client();
+        let mut filters = Chain::default();
+        let side = ScriptedPeer::side(pieces, behind, None);
+        let mut relay = Relay::new(ResponseBody::new(source));
+        let head = ReplyHead::whole(0);
+        relay.feed(b"", Some(head.with(b"")), &mut filters, &mut down).expect("a client in memory");
+        let bounds = Bounds { buffer_bytes: 4096, ask_max: 4096, now: Millis(0) };
+        let mut ask = 4096;
+        loop {
+            match step(&mut filters, &mut down, &mut relay, &side, &bounds, &mut ask) {
+                RelayStep::Yield => {}
+                step => return (step, response.take_body()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_is_complete_at_its_length() {
+        let (step, body) = relayed(Source::Length(5), &[b"ab", b"cde"], Behind::Silence);
+        assert!(matches!(step, RelayStep::End(RelayEnd::Complete)));
+        assert_eq!(body, b"abcde");
+    }
+
+    #[test]
+    fn a_silent_peer_is_waited_for() {
+        let (step, body) = relayed(Source::Length(5), &[b"ab"], Behind::Silence);
+        assert!(matches!(step, RelayStep::UpstreamEmpty | RelayStep::BothWaiting));
+        assert_eq!(body, b"ab");
+    }
+
+    #[test]
+    fn a_peer_that_closes_ends_a_body_without_a_length_alone() {
+        let (step, body) = relayed(Source::UntilClose, &[b"abc"], Behind::Close);
+        assert!(matches!(step, RelayStep::End(RelayEnd::Complete)));
+        assert_eq!(body, b"abc");
+        let (step, _) = relayed(Source::Length(5), &[b"abc"], Behind::Close);
+        let RelayStep::End(RelayEnd::UpstreamBroken(reason)) = step else { panic!("it was taken for the end") };
+        assert_eq!(reason, "upstream prematurely closed connection");
+    }
+
+    #[test]
+    fn an_invalid_coding_breaks_the_relay() {
+        let (step, body) = relayed(Source::Chunked(Box::default()), &[b"1\r\na\r\n", b"x"], Behind::Silence);
+        assert!(matches!(step, RelayStep::End(RelayEnd::UpstreamBroken(_))));
+        assert_eq!(body, b"a");
+    }
+}
