@@ -329,7 +329,7 @@ mod tests {
         let mut upstream = Conversation::default();
         upstream.attempts.proxies = 2;
         upstream.report_attempts();
-        assert_eq!((upstream.attempts.proxies, upstream.is_told()), (2, false), "nobody asked");
+        assert_eq!((upstream.attempts.proxies, upstream.is_told()), (2, false), "no exchange asked");
         upstream.tell(Rc::clone(&asker));
         upstream.report_attempts();
         assert!(upstream.is_told());
