@@ -18,7 +18,7 @@ const MODIFIED_S: i64 = 23_349_600;
 impl Exchange {
     /// The pixel, for GET and HEAD.
     pub(crate) fn empty_gif(&mut self) -> Reply {
-        if !matches!(self.routing.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return Reply::error(405);
         }
         let modified = (FieldId::LastModified, Moment::new(MODIFIED_S, 0).http_date().to_vec());

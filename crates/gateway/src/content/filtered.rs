@@ -127,7 +127,7 @@ impl Exchange {
 
     fn add_fields(&self, head: &mut ReplyHead) {
         // A slice does not get them; the whole response does.
-        if let Some(plan) = self.location().added.as_ref().filter(|_| self.routing.slice.is_none()) {
+        if let Some(plan) = self.location().added.as_ref().filter(|_| !self.routing.is_slice()) {
             add_fields(plan, head, self.answer_bytes(), self);
         }
     }
@@ -311,7 +311,7 @@ impl FilterHost for Exchange {
     }
 
     fn start_body(&self, uri: Vec<u8>, charset: Box<[u8]>) -> Subrequest {
-        self.start_with(Errand::for_body(uri, charset), self.routing.slots.clone())
+        self.start_with(Errand::for_body(uri, charset), self.routing.slots().clone())
     }
 
     fn begin_page(&mut self, settings: PageSettings, head: &ReplyHead) -> Box<dyn Stage> {

@@ -73,7 +73,7 @@ impl Exchange {
 
     /// `stub_status`, in nginx's words.
     pub(crate) fn stub_status(&mut self) -> Reply {
-        if !matches!(self.routing.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return Reply::error(405);
         }
         let totals = self.thread.shared.totals_of_all();
@@ -128,7 +128,7 @@ impl Exchange {
         let mut absolute = [scheme.name(), b"://"].concat();
         match (self.request.head.host, self.down.local_address()) {
             _ if plan.server_name => {
-                absolute.extend_from_slice(&self.generation.server(self.routing.target.server).name);
+                absolute.extend_from_slice(&self.generation.server(self.routing.target.server()).name);
             }
             (Some(host), _) => {
                 // `$host`: in lower case, and without the root's dot.

@@ -87,7 +87,7 @@ impl Exchange {
 
     fn start_slice(&mut self, slice: Slice) -> SlicePiece {
         let attempts = Rc::default();
-        let errand = Errand::for_slice(slice, self.routing.method, &attempts);
+        let errand = Errand::for_slice(slice, self.routing.method(), &attempts);
         SlicePiece { subrequest: self.start(errand), attempts }
     }
 

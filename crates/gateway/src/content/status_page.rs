@@ -19,7 +19,7 @@ impl Exchange {
             self.error_log("the status page is for this host: \"allow\" opens it to others");
             return Reply::error(403);
         }
-        if !matches!(self.routing.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return Reply { fields: vec![(FieldId::Allow, b"GET, HEAD".to_vec())], ..Reply::error(405) };
         }
         let accept = self.request.head.value(FieldId::Accept, &self.request.bytes);

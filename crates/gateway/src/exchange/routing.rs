@@ -8,6 +8,7 @@ use crate::exchange::undecided::Undecided;
 use http1::Method;
 use jwt::Token;
 use rules::captures::Captures;
+use rules::pattern::Pattern;
 use rules::slice::Slice;
 use rules::slots::VarSlots;
 use std::cell::{Cell, RefCell};
@@ -16,27 +17,27 @@ use std::rc::Rc;
 /// The routing state of a request.
 pub(crate) struct Routing {
     pub(crate) target: Target,
-    pub(crate) captures: RefCell<Captures>,
+    pub(super) captures: RefCell<Captures>,
     /// Values of user-defined variables.
-    pub(crate) slots: VarSlots,
+    pub(super) slots: VarSlots,
     /// The client's method; an error page is fetched by GET.
-    pub(crate) method: Method,
+    pub(super) method: Method,
     /// A file that was opened while looking for an index.
-    pub(crate) prefetched: Option<Prefetched>,
+    pub(super) prefetched: Option<Prefetched>,
     /// This subrequest renews a stale cached response, which its starter sends meanwhile.
-    pub(crate) is_update: bool,
+    pub(super) is_update: bool,
     /// The slice that this subrequest asks for (`slice`); its starter assembles the response.
-    pub(crate) slice: Option<Slice>,
+    pub(super) slice: Option<Slice>,
     /// The token of `auth_jwt`; subrequests share it.
-    pub(crate) token: Option<Rc<Token>>,
+    pub(super) token: Option<Rc<Token>>,
     /// The trace context; subrequests share it.
-    pub(crate) otel: Otel,
+    pub(super) otel: Otel,
     /// The phases of a request with the secret of `request_trace_secret`.
-    pub(crate) traced: Option<Box<PhaseTimes>>,
+    pub(super) traced: Option<Box<PhaseTimes>>,
     /// Whether an expression in a variable could not be decided.
     pub(crate) undecided: Undecided,
     /// Depth of evaluation of a protected link, which may refer to itself.
-    pub(crate) links_asked: Cell<u8>,
+    pub(super) links_asked: Cell<u8>,
 }
 
 impl Routing {
@@ -57,6 +58,63 @@ impl Routing {
         }
     }
 
+    /// The client's method; an error page is fetched by GET.
+    pub(crate) fn method(&self) -> Method {
+        self.method
+    }
+
+    pub(crate) fn captures(&self) -> &RefCell<Captures> {
+        &self.captures
+    }
+
+    pub(crate) fn captures_mut(&mut self) -> &mut Captures {
+        self.captures.get_mut()
+    }
+
+    /// Values of user-defined variables.
+    pub(crate) fn slots(&self) -> &VarSlots {
+        &self.slots
+    }
+
+    /// The named groups of the last match become variables.
+    pub(crate) fn store_groups(&mut self, pattern: &Pattern) {
+        self.slots.store_groups(pattern, self.captures.get_mut());
+    }
+
+    /// Keeps a file that was opened while looking for an index.
+    pub(crate) fn prefetch(&mut self, file: Prefetched) {
+        self.prefetched = Some(file);
+    }
+
+    /// The kept file, once.
+    pub(crate) fn take_prefetched(&mut self) -> Option<Prefetched> {
+        self.prefetched.take()
+    }
+
+    /// Whether this subrequest renews a stale cached response.
+    pub(crate) fn is_update(&self) -> bool {
+        self.is_update
+    }
+
+    /// Whether this subrequest asks for a slice.
+    pub(crate) fn is_slice(&self) -> bool {
+        self.slice.is_some()
+    }
+
+    /// The token of `auth_jwt`.
+    pub(crate) fn token(&self) -> Option<&Rc<Token>> {
+        self.token.as_ref()
+    }
+
+    pub(crate) fn set_token(&mut self, token: Option<Token>) {
+        self.token = token.map(Rc::new);
+    }
+
+    /// The trace context.
+    pub(crate) fn otel(&self) -> &Otel {
+        &self.otel
+    }
+
     /// A replacement response is fetched by GET, or by HEAD if the client wants the head only.
     pub(crate) fn fetch_by_get(&mut self) {
         if self.method != Method::Head {
@@ -75,7 +133,15 @@ mod tests {
         {
             let mut routing = Routing::new(asked);
             routing.fetch_by_get();
-            assert_eq!(routing.method, fetched);
+            assert_eq!(routing.method(), fetched);
         }
+    }
+
+    #[test]
+    fn a_new_routing_has_no_token_file_or_slice() {
+        let mut routing = Routing::new(Method::Get);
+        assert!(routing.token().is_none() && routing.take_prefetched().is_none());
+        assert!(!routing.is_slice() && !routing.is_update());
+        assert!(routing.captures_mut().group(0).is_none() && routing.captures().borrow().group(0).is_none());
     }
 }

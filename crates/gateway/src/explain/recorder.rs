@@ -266,7 +266,7 @@ impl<'p> Recording<'p> {
     }
 
     fn server(&mut self, exchange: &Exchange, by: MatchedBy) {
-        let server = exchange.generation.server(exchange.routing.target.server);
+        let server = exchange.generation.server(exchange.routing.target.server());
         let host = match exchange.request.head.host {
             Some(host) => format!("\"{}\"", shown(host.name.of(&exchange.request.bytes)).to_lowercase()),
             None => "an empty host".to_owned(),
@@ -323,9 +323,9 @@ impl<'p> Recording<'p> {
     /// A location was found, by a search or by its name.
     fn found(&mut self, exchange: &Exchange) {
         let target = &exchange.routing.target;
-        let server = exchange.generation.server(target.server);
+        let server = exchange.generation.server(target.server());
         let location = exchange.location();
-        let is_own = target.location.is_none_or(|id| id == server.own);
+        let is_own = target.location().is_none_or(|id| id == server.own);
         let at = self.places.at(location.span);
         let uri = shown(exchange.uri());
         let why = match self.why {
@@ -537,7 +537,7 @@ fn text(body: &[u8]) -> Option<String> {
 pub(super) const PASS: &[&str] = &["proxy_pass", "grpc_pass", "fastcgi_pass", "scgi_pass", "uwsgi_pass"];
 
 fn server_span(exchange: &Exchange) -> Span {
-    exchange.generation.server(exchange.routing.target.server).span
+    exchange.generation.server(exchange.routing.target.server()).span
 }
 
 /// The places, and none for whatever follows them.

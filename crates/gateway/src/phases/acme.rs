@@ -11,7 +11,7 @@ impl Exchange {
     /// The answer to an authority, if the path is that of a current challenge.
     pub(crate) fn acme_challenge(&self) -> Option<Reply> {
         let token = self.uri().strip_prefix(CHALLENGE_PATH)?;
-        if !matches!(self.routing.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return None;
         }
         let token = std::str::from_utf8(token).ok()?;

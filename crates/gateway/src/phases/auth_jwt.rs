@@ -19,7 +19,6 @@ use rules::template::Template;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Why there are no keys.
@@ -33,7 +32,7 @@ impl Exchange {
     /// Whether the request has a valid token. `asks`: subrequests may be made; otherwise (`holdfast explain`) a token
     /// whose keys need one counts as valid. The error: the client has left.
     pub(super) async fn auth_jwt(&mut self, plan: &JwtPlan, asks: bool) -> Result<AccessVerdict, Reply> {
-        self.routing.token = None;
+        self.routing.set_token(None);
         let bytes = self.token_bytes(plan);
         if bytes.is_empty() {
             self.client_log("no token was provided for \"auth_jwt\"");
@@ -51,13 +50,13 @@ impl Exchange {
             },
         };
         // Variables may select the keys by what the token says. They lose its values again unless it is verified.
-        self.routing.token = Some(Rc::new(token));
+        self.routing.set_token(Some(token));
         let sets = if asks || plan.key_requests.is_empty() { self.key_sets(plan).await.map(Some) } else { Ok(None) };
         let verdict = match sets {
             Ok(Some(sets)) => self.check_token(plan, envelope, sets).await,
             Ok(None) => Ok(()),
             Err(no_keys) => {
-                self.routing.token = None;
+                self.routing.set_token(None);
                 return match no_keys {
                     NoKeys::ClientGone => Err(Reply::to_nobody(499)),
                     NoKeys::Failed => Ok(AccessVerdict::Failed(500)),
@@ -65,7 +64,7 @@ impl Exchange {
             }
         };
         if let Err(fault) = verdict {
-            self.routing.token = None;
+            self.routing.set_token(None);
             return Ok(self.refuse_token(plan, &fault));
         }
         Ok(self.check_requires(plan))
@@ -88,9 +87,9 @@ impl Exchange {
             } else {
                 open()
             };
-            self.routing.token = Some(Rc::new(opened?));
+            self.routing.set_token(Some(opened?));
         }
-        let Some(token) = self.routing.token.clone() else { return Err(TokenFault::Undecipherable) };
+        let Some(token) = self.routing.token().cloned() else { return Err(TokenFault::Undecipherable) };
         let now_s = u64::try_from(self.now_s()).unwrap_or(0);
         token.verify(sets.iter().map(|set| &**set), now_s, plan.leeway_s)
     }
@@ -196,7 +195,7 @@ impl Exchange {
     /// `auth_jwt_key_request`
     async fn keys_by_request(&mut self, plan: &JwtPlan, uri: Vec<u8>) -> Result<Arc<KeySet>, NoKeys> {
         let shown = quoted(&uri);
-        let request = (self.generation.number, self.routing.target.server, uri.as_slice().into());
+        let request = (self.generation.number, self.routing.target.server(), uri.as_slice().into());
         let shared = self.thread.shared;
         if let Some(keys) = shared.key_sets.answer(&request, plan.key_cache) {
             return Ok(keys);

@@ -14,7 +14,7 @@ impl Exchange {
         for uri in &plan.uris {
             let errand = Errand {
                 uri: uri.to_vec(),
-                method: self.routing.method,
+                method: self.routing.method(),
                 wanted: WantedParts::Nothing,
                 body: body.clone(),
                 sets: None,

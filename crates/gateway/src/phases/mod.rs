@@ -108,7 +108,7 @@ impl Exchange {
                 }
                 Step::Moved => {
                     redirects += 1;
-                    self.routing.target.location = None;
+                    self.routing.target.leave_location();
                     self.route_location(trace)
                 }
                 Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
@@ -144,7 +144,7 @@ impl Exchange {
     /// Runs the location's content.
     async fn content<T: Tracer>(&mut self, before: Before, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
-        let Some(location) = self.routing.target.location else { return Step::Reply(Reply::error(404)) };
+        let Some(location) = self.routing.target.location() else { return Step::Reply(Reply::error(404)) };
         let mut location = generation.location(location);
         let is_new = before == Before::ToDo;
         if is_new && let Some(step) = self.route_to(&location.routes, trace) {
@@ -155,8 +155,9 @@ impl Exchange {
                 return step;
             }
             // An `if` may have selected other settings.
-            location = generation
-                .location(self.routing.target.location.unwrap_or(generation.server(self.routing.target.server).own));
+            location = generation.location(
+                self.routing.target.location().unwrap_or(generation.server(self.routing.target.server()).own),
+            );
         }
         if is_new
             && !matches!(location.content, Content::Return(_))
@@ -180,7 +181,7 @@ impl Exchange {
         }
         if !matches!(location.content, Content::Files(_)) {
             // An index was found for a file that is not readable.
-            self.routing.prefetched = None;
+            self.routing.take_prefetched();
         }
         if let Some(refusal) = self.refuse_undecided() {
             return Step::Reply(refusal);

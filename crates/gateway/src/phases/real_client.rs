@@ -14,7 +14,7 @@ impl Exchange {
     /// Determines the client by the settings of the chosen server.
     pub(crate) fn find_client_of_server(&mut self) {
         let generation = Rc::clone(&self.generation);
-        let own = generation.server(self.routing.target.server).own;
+        let own = generation.server(self.routing.target.server()).own;
         if let Some(plan) = &generation.location(own).real_ip {
             self.find_client(plan);
         }

@@ -31,7 +31,7 @@ impl Exchange {
             return None;
         }
         let generation = Rc::clone(&self.generation);
-        let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
+        let id = self.routing.target.location().unwrap_or_else(|| generation.server(self.routing.target.server()).own);
         let location = generation.location(id);
         self.response.allow_error_pages(location.recursive_error_pages || location.error_pages.0.is_empty());
         let page = location.error_pages.find(reply.status)?;
@@ -68,20 +68,16 @@ impl Exchange {
 
     /// Routes the request again.
     pub(crate) fn redirect<T: Tracer>(&mut self, redirect: Redirect, trace: T) -> Step {
-        self.routing.target.internal = true;
-        self.routing.target.name_is_stale = false;
-        self.routing.target.uri_verbatim = false;
-        self.routing.target.uri_below_alias = false;
+        self.routing.target.begin_redirect();
         match redirect {
             Redirect::Uri { uri, args } => {
                 self.request.uri = uri;
-                self.routing.target.uri_replaced = true;
-                self.routing.target.has_args = args.is_some();
+                self.routing.target.replace(args.is_some());
                 self.request.args = args.unwrap_or_default();
                 self.route_uri(trace)
             }
             Redirect::Named(name) => {
-                let found = self.generation.server(self.routing.target.server).locations.named(&name);
+                let found = self.generation.server(self.routing.target.server()).locations.named(&name);
                 if let Some(id) = found {
                     self.enter_location(LocationId(id));
                     trace.note(self, Event::Found);

@@ -31,8 +31,8 @@ impl Exchange {
     /// Runs the server's program, then finds a location.
     pub(crate) async fn server_rules<T: Tracer>(&mut self, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
-        self.routing.target.location = None;
-        if let Some(plan) = &generation.server(self.routing.target.server).program
+        self.routing.target.leave_location();
+        if let Some(plan) = &generation.server(self.routing.target.server()).program
             && let Some(step) = self.run_program(plan, trace).await
         {
             return step;
@@ -42,9 +42,9 @@ impl Exchange {
 
     /// Runs a location's program. `None`: next is the content of the location, which an `if` may have changed.
     pub(crate) async fn location_rules<T: Tracer>(&mut self, plan: &ProgramPlan, trace: T) -> Option<Step> {
-        self.routing.target.moved = false;
+        self.routing.target.begin_program();
         let step = self.run_program(plan, trace).await;
-        step.or_else(|| self.routing.target.moved.then_some(Step::Moved))
+        step.or_else(|| self.routing.target.has_moved().then_some(Step::Moved))
     }
 
     async fn run_program<T: Tracer>(&mut self, plan: &ProgramPlan, trace: T) -> Option<Step> {
@@ -128,11 +128,11 @@ impl<T> View for Rewriting<'_, T> {
 
 impl<T> Surroundings for Rewriting<'_, T> {
     fn slots(&self) -> &VarSlots {
-        &self.exchange.routing.slots
+        self.exchange.routing.slots()
     }
 
     fn captures(&self) -> &RefCell<Captures> {
-        &self.exchange.routing.captures
+        self.exchange.routing.captures()
     }
 
     fn client(&self) -> Option<IpAddr> {
@@ -164,20 +164,18 @@ impl<T: Tracer> Machine for Rewriting<'_, T> {
     }
 
     fn was_quoted(&self) -> bool {
-        let Some(parsed) = &self.exchange.routing.target.parsed else { return false };
+        let Some(parsed) = self.exchange.routing.target.parsed() else { return false };
         let path = self.exchange.raw_target().get(parsed.raw_path_range()).unwrap_or_default();
         parsed.quoted || path.contains(&b'+')
     }
 
     fn set_args(&mut self, args: &[u8]) {
         let exchange = &mut *self.exchange;
-        if !exchange.routing.target.uri_replaced {
+        if !exchange.routing.target.is_uri_replaced() {
             let uri = exchange.uri().to_vec();
             exchange.request.uri = uri;
-            exchange.routing.target.uri_replaced = true;
-            exchange.routing.target.uri_verbatim = true;
         }
-        exchange.routing.target.has_args = true;
+        exchange.routing.target.replace_args();
         exchange.request.args = args.to_vec();
     }
 
@@ -191,27 +189,18 @@ impl<T: Tracer> Machine for Rewriting<'_, T> {
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool) {
         let exchange = &mut *self.exchange;
         let args = args.or_else(|| exchange.args().map(<[u8]>::to_vec));
-        let target = &mut exchange.routing.target;
-        target.internal = true;
-        target.uri_replaced = true;
-        target.uri_verbatim = false;
-        target.has_args = args.is_some();
-        target.moved = !stays;
-        target.name_is_stale |= stays;
+        exchange.routing.target.rewrite(args.is_some(), stays);
         exchange.request.uri = uri;
         exchange.request.args = args.unwrap_or_default();
     }
 
     fn stay(&mut self) {
-        // The result of an earlier rewrite is sent as it is: it is not what the location matched.
-        let target = &mut self.exchange.routing.target;
-        target.name_is_stale |= target.moved;
-        target.moved = false;
+        self.exchange.routing.target.stay();
     }
 
     fn enter(&mut self, place: u32) {
         if let Some(id) = self.plan.places.get(place as usize) {
-            self.exchange.routing.target.location = Some(*id);
+            self.exchange.routing.target.enter(*id);
         }
     }
 

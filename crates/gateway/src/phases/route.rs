@@ -38,7 +38,7 @@ impl Exchange {
     /// From the present URI to a location.
     pub(crate) fn route_uri<T: Tracer>(&mut self, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
-        let server = generation.server(self.routing.target.server);
+        let server = generation.server(self.routing.target.server());
         if let Some(plan) = &server.answer {
             trace.note(self, Event::Returns);
             return self.return_step(plan);
@@ -55,7 +55,7 @@ impl Exchange {
             return Step::Reply(reply);
         }
         self.take_trace_secret();
-        if self.location().internal && !self.routing.target.internal {
+        if self.location().internal && !self.routing.target.is_internal() {
             trace.note(self, Event::Internal);
             return Step::Reply(Reply::error(404));
         }
@@ -71,7 +71,8 @@ impl Exchange {
         let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
         let head = &self.request.head;
         if head.host.is_none() && self.down.tls(|_| ()).is_some() {
-            self.routing.target.server = self.server_of_handshake(listener);
+            let server = self.server_of_handshake(listener);
+            self.routing.target.choose_server(server);
             trace.note(self, Event::Server(MatchedBy::Default));
             return Ok(());
         }
@@ -83,17 +84,17 @@ impl Exchange {
         } else {
             Cow::Borrowed(name)
         };
-        match listener.names.lookup(&name, self.routing.captures.get_mut()) {
+        match listener.names.lookup(&name, self.routing.captures_mut()) {
             Ok(found) => {
-                self.routing.target.server = found.server;
+                self.routing.target.choose_server(found.server);
                 if let Some(pattern) = found.pattern {
-                    self.routing.slots.store_groups(pattern, self.routing.captures.get_mut());
+                    self.routing.store_groups(pattern);
                 }
                 trace.note(self, Event::Server(found.by));
                 Ok(())
             }
             Err(error) => {
-                self.routing.target.server = listener.names.default_server();
+                self.routing.target.choose_server(listener.names.default_server());
                 self.error_log(&error.message);
                 Err(Reply::error(500))
             }
@@ -108,23 +109,24 @@ impl Exchange {
             return Ok(());
         }
         let Request { head, bytes, .. } = &mut *self.request;
-        head.narrow(bytes, &self.generation.server(self.routing.target.server).limits)
+        head.narrow(bytes, &self.generation.server(self.routing.target.server()).limits)
     }
 
     /// Enters a location: its own settings, or those of its `limit_except` for this method.
     pub(crate) fn enter_location(&mut self, id: LocationId) {
         let except = &self.generation.location(id).limit_except;
-        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.routing.method));
-        self.routing.target.location = Some(limited.map_or(id, |except| except.others));
+        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.routing.method()));
+        let entered = limited.map_or(id, |except| except.others);
+        self.routing.target.enter(entered);
     }
 
     fn find_location<T: Tracer>(&mut self, trace: T) -> Result<(), Reply> {
         trace.note(self, Event::Search);
         let generation = Rc::clone(&self.generation);
-        let server = generation.server(self.routing.target.server);
+        let server = generation.server(self.routing.target.server());
         let found = {
             let this = &*self;
-            let captures = &mut this.routing.captures.borrow_mut();
+            let captures = &mut this.routing.captures().borrow_mut();
             if T::OFFLINE {
                 server.locations.find_and_tell(this.uri(), captures, |tried| trace.tried(this, tried))
             } else {
@@ -135,15 +137,15 @@ impl Exchange {
             Ok(Found::Location { id, pattern }) => {
                 self.enter_location(LocationId(id));
                 if let Some(pattern) = pattern {
-                    self.routing.slots.store_groups(pattern, self.routing.captures.get_mut());
+                    self.routing.store_groups(pattern);
                 }
             }
             Ok(Found::Redirect { id }) => {
-                self.routing.target.location = Some(LocationId(id));
+                self.routing.target.enter(LocationId(id));
                 trace.note(self, Event::Found);
                 return Err(self.slash_redirect());
             }
-            Ok(Found::Server) => self.routing.target.location = Some(server.own),
+            Ok(Found::Server) => self.routing.target.enter(server.own),
             Err(error) => {
                 self.error_log(&error.message);
                 return Err(Reply::error(500));

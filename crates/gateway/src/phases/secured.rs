@@ -22,7 +22,7 @@ impl Exchange {
     /// Refuses a request over HTTP/2 for a server without HTTP/2: another connection negotiates again.
     pub(crate) fn check_protocol(&self) -> Result<(), Reply> {
         let listener = self.generation.listener(self.down.listener());
-        let is_offered = self.generation.server(self.routing.target.server).http2.enabled
+        let is_offered = self.generation.server(self.routing.target.server()).http2.enabled
             || listener.is_some_and(|listener| listener.http2);
         if is_offered || self.down.http2().is_empty() {
             return Ok(());
@@ -44,7 +44,7 @@ impl Exchange {
             return Ok(());
         }
         let generation = Rc::clone(&self.generation);
-        let Some(demands) = generation.server(self.routing.target.server).demands() else { return Ok(()) };
+        let Some(demands) = generation.server(self.routing.target.server()).demands() else { return Ok(()) };
         if self.is_misdirected() {
             self.client_log("client attempted to request the server name different from the one that was negotiated");
             return Err(Reply::error(MISDIRECTED));

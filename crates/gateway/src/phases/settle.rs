@@ -176,7 +176,7 @@ impl Exchange {
     /// The location of the response, or the server's own settings.
     fn settled_location(&self) -> LocationId {
         let target = &self.routing.target;
-        target.location.unwrap_or_else(|| self.generation.server(target.server).own)
+        target.location().unwrap_or_else(|| self.generation.server(target.server()).own)
     }
 
     /// Writes the access-log lines.

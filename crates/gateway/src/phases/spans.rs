@@ -47,7 +47,7 @@ impl Exchange {
     /// The spans so far: the attempts', then the exchange's own. A subrequest has only those of its attempts, below the
     /// span of the client's request.
     pub(crate) fn spans(&self) -> Vec<Span> {
-        let Some(trace) = self.routing.otel.begun().filter(|trace| trace.recorded.get()) else { return Vec::new() };
+        let Some(trace) = self.routing.otel().begun().filter(|trace| trace.recorded.get()) else { return Vec::new() };
         if self.generation.otel_exporter.is_none() {
             return Vec::new();
         }
@@ -131,7 +131,7 @@ impl Exchange {
         let announced = announced.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
         out.number("http.request_content_length", announced.unwrap_or(self.intake.body.received));
         out.number("http.response_content_length", self.down.body_bytes_sent());
-        let server = &self.generation.server(self.routing.target.server).name;
+        let server = &self.generation.server(self.routing.target.server()).name;
         let host = || request.head.host.map_or(&b""[..], |host| host.name.of(&request.bytes));
         out.text("net.host.name", if server.is_empty() { host() } else { server });
         let default_port = if self.down.scheme().on().is_empty() { 80 } else { 443 };

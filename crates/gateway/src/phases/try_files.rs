@@ -79,7 +79,7 @@ impl Exchange {
             // The alias replaces the whole URI; later lookups are below it.
             Some(Alias::Whole) if !is_directory => {
                 self.replace_uri(path);
-                self.routing.target.uri_below_alias = true;
+                self.routing.target.find_below_alias();
             }
             Some(Alias::Whole) => {}
         }
@@ -89,8 +89,7 @@ impl Exchange {
     fn replace_uri(&mut self, uri: Vec<u8>) {
         let args = self.args().map(<[u8]>::to_vec);
         self.request.uri = uri;
-        self.routing.target.uri_replaced = true;
-        self.routing.target.has_args = args.is_some();
+        self.routing.target.replace(args.is_some());
         self.request.args = args.unwrap_or_default();
     }
 }

@@ -103,7 +103,7 @@ impl Exchange {
     /// Finds the zone and the key.
     pub(crate) fn begin_caching(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Cached {
         let is_purge = !cache.purge.is_empty() && self.says_yes(&cache.purge);
-        let is_kept = match self.routing.method {
+        let is_kept = match self.routing.method() {
             Method::Get | Method::Head => true,
             Method::Post => cache.keeps_post,
             _ => false,
@@ -141,7 +141,7 @@ impl Exchange {
             hold: None,
             status: CacheStatus::Miss,
             cacheable: true,
-            converts_head: self.routing.method == Method::Head && cache.convert_head,
+            converts_head: self.routing.method() == Method::Head && cache.convert_head,
             found: None,
             followed: None,
             renewed: None,
@@ -254,7 +254,7 @@ impl Exchange {
                 Found::New | Found::File | Found::NoFile => {}
             }
             let opened = self.open_or_follow(cache, (&zone, key, found), &mut wait).await;
-            if self.routing.is_update && !(matches!(opened, OpenedCached::Variant(_)) && key == main) {
+            if self.routing.is_update() && !(matches!(opened, OpenedCached::Variant(_)) && key == main) {
                 hold.take_over(self.thread.reactor.now().0);
             }
             match opened {
@@ -409,10 +409,10 @@ impl Exchange {
     fn use_cached(&mut self, cache: &CachePlan, mut hold: CacheHold, file: Rc<CachedFile>) -> Consulted {
         let now_s = self.now_s();
         let may_update =
-            (cache.use_stale_updating || file.entry.may_be_used_while_updating(now_s)) && !self.routing.is_update;
+            (cache.use_stale_updating || file.entry.may_be_used_while_updating(now_s)) && !self.routing.is_update();
         let (status, sends) = if file.entry.is_fresh(now_s) {
             (CacheStatus::Hit, true)
-        } else if self.routing.is_update {
+        } else if self.routing.is_update() {
             (CacheStatus::Expired, false)
         } else if !hold.begin_update(self.thread.reactor.now().0) {
             if may_update { (CacheStatus::Updating, true) } else { (CacheStatus::Expired, false) }
@@ -436,7 +436,7 @@ impl Exchange {
     fn start_update(&mut self) {
         let errand = Errand {
             uri: Vec::new(),
-            method: self.routing.method,
+            method: self.routing.method(),
             wanted: WantedParts::Nothing,
             body: self.intake.replay.clone(),
             sets: None,

@@ -37,7 +37,7 @@ enum Index {
 impl Exchange {
     /// Serves the file of the URI, or an index file if the URI ends in a slash.
     pub(crate) async fn files(&mut self, plan: &FilesPlan) -> Step {
-        if !matches!(self.routing.method, Method::Get | Method::Head | Method::Post) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head | Method::Post) {
             return Step::Reply(Reply::error(405));
         }
         if self.uri().ends_with(b"/") { self.index(plan).await } else { Step::Reply(self.file(plan).await) }
@@ -50,7 +50,7 @@ impl Exchange {
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
         let root = &self.location().root;
-        root.write_path(&ExchangeView::of(self), self.uri(), self.routing.target.uri_below_alias, &mut path);
+        root.write_path(&ExchangeView::of(self), self.uri(), self.routing.target.is_below_alias(), &mut path);
         path.extend_from_slice(index.unwrap_or_default());
         if root.holds(&path) {
             return Ok(path);
@@ -61,7 +61,7 @@ impl Exchange {
 
     /// An alias replaces a part of the URI that the client asked for; after `rewrite … break` that part is gone.
     pub(crate) fn check_alias(&self) -> Result<(), Reply> {
-        if !self.routing.target.name_is_stale || self.location().root.alias.is_none() {
+        if !self.routing.target.is_name_stale() || self.location().root.alias.is_none() {
             return Ok(());
         }
         let name = self.location().name.escape_ascii();
@@ -118,7 +118,7 @@ impl Exchange {
     /// Keeps a file that was opened as a test: what follows nearly always serves it.
     pub(crate) fn prefetch(&mut self, path: Vec<u8>, file: Arc<OpenFile>) {
         let guard = self.path_guard(&path);
-        self.routing.prefetched = Some(Prefetched { path, guard, file });
+        self.routing.prefetch(Prefetched { path, guard, file });
     }
 
     /// The call that opens files here, for the error log.
@@ -154,7 +154,7 @@ impl Exchange {
             Err(reply) => return Step::Reply(reply),
         };
         if let Some(listing) = &plan.listing
-            && matches!(self.routing.method, Method::Get | Method::Head)
+            && matches!(self.routing.method(), Method::Get | Method::Head)
         {
             let reply = self.listing(listing, &path).await;
             self.request.path = path;
@@ -209,11 +209,11 @@ impl Exchange {
             Err(reply) => return reply,
         };
         if let Some(reply) = self.ready_made(plan, &path).await {
-            self.routing.prefetched = None;
+            self.routing.take_prefetched();
             self.request.path = path;
             return self.shown(reply);
         }
-        let opened = match self.routing.prefetched.take() {
+        let opened = match self.routing.take_prefetched() {
             Some(known) if known.path == path && known.guard == self.path_guard(&path) => Ok(known.file),
             _ => self.open(&path).await,
         };
@@ -225,7 +225,7 @@ impl Exchange {
                     self.error_log(&format!("\"{}\" is not a regular file", quoted(&path)));
                     Reply::error(404)
                 }
-                FileKind::Regular if self.routing.method == Method::Post => Reply::error(405),
+                FileKind::Regular if self.routing.method() == Method::Post => Reply::error(405),
                 FileKind::Regular => self.file_reply(plan, file, None),
             },
         };

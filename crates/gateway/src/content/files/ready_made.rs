@@ -30,7 +30,7 @@ impl Exchange {
     /// The compressed form of this path's file, if the client gets it.
     pub(super) async fn ready_made(&mut self, plan: &FilesPlan, path: &[u8]) -> Option<Reply> {
         let gzip = self.location().gzip.as_deref()?;
-        if !matches!(self.routing.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return None;
         }
         let (forms, vary) = (self.forms(gzip), gzip.vary);

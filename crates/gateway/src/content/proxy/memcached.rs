@@ -13,7 +13,7 @@ impl Exchange {
     /// The answer to a request that cannot be for a value: as in nginx, only GET and HEAD can.
     pub(super) fn refuse_method(&self, plan: &BoundProxy) -> Option<Reply> {
         plan.application.as_ref()?.memcached()?;
-        (!matches!(self.routing.method, Method::Get | Method::Head)).then(|| Reply::error(405))
+        (!matches!(self.routing.method(), Method::Get | Method::Head)).then(|| Reply::error(405))
     }
 
     /// Writes the request for the value of `$memcached_key`; the error is the answer if there is no key.

@@ -64,7 +64,7 @@ impl Exchange {
             ReplayBody::None => None,
             // The first proxy has passed a part of the body on: an error page needs none, another request cannot be
             // sent.
-            _ if self.routing.method == Method::Get || self.routing.method == Method::Head => {
+            _ if self.routing.method() == Method::Get || self.routing.method() == Method::Head => {
                 return Ok(OutgoingBody::ABSENT);
             }
             _ => {

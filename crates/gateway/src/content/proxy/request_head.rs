@@ -191,16 +191,15 @@ impl Exchange {
     }
 
     pub(crate) fn write_upstream_target(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
-        let parsed = self.routing.target.parsed.as_ref();
+        let parsed = self.routing.target.parsed();
         let uri = ProxyUri {
             raw: self.raw_target(),
-            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.routing.target.uri_replaced,
+            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.routing.target.is_uri_replaced(),
             uri: self.uri(),
             args: self.args(),
             location: &self.location().name,
-            location_is_valid: !self.routing.target.name_is_stale,
-            needs_escape: (self.routing.target.uri_replaced && !self.routing.target.uri_verbatim)
-                || parsed.is_some_and(|parsed| parsed.quoted),
+            location_is_valid: !self.routing.target.is_name_stale(),
+            needs_escape: self.routing.target.needs_escape() || parsed.is_some_and(|parsed| parsed.quoted),
         };
         uri.write(
             match &plan.uri {

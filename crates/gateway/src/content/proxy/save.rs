@@ -38,7 +38,7 @@ impl Exchange {
             None => {
                 self.check_alias().ok()?;
                 let root = &self.location().root;
-                root.write_path(&ExchangeView::of(self), self.uri(), self.routing.target.uri_below_alias, &mut path);
+                root.write_path(&ExchangeView::of(self), self.uri(), self.routing.target.is_below_alias(), &mut path);
                 root.holds(&path)
             }
             Some(written) => {
