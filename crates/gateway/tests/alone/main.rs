@@ -3,4 +3,5 @@
 //! separate program is enough.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
+mod many_cache_files;
 mod memory;
