@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -67,6 +67,15 @@ const STEPS: [Step; 15] = [
         runs: Runs::Test(
             Some(("HOLDFAST_QUIET_MINUTES", "180")),
             &["-p", "holdfast", "--test", "it", "a_quiet_time", "--", "--nocapture"],
+        ),
+    },
+    Step {
+        name: "cache-files",
+        about: "a start with 1,000,000 files in a cache: first hit, hits while the folder is read, start from a snapshot",
+        minutes: "10",
+        runs: Runs::Test(
+            Some(("HOLDFAST_CACHE_FILES", "1000000")),
+            &["-p", "gateway", "--test", "alone", "many_files", "--", "--nocapture"],
         ),
     },
     Step {

@@ -310,7 +310,7 @@ pub(crate) fn parse_cache_path(directive: &Directive) -> Parsed<CacheZone> {
         } else if let Some(value) = parameter(word, "loader_threshold") {
             zone.loader.threshold = time(&value, "loader_threshold")?;
         } else {
-            return Err(invalid_parameter(word));
+            return Err(unknown_parameter(word));
         }
     }
     if zone.name.is_empty() {
@@ -318,6 +318,15 @@ pub(crate) fn parse_cache_path(directive: &Directive) -> Parsed<CacheZone> {
         return Err(Diagnostic::error(directive.span, message).with_hint("`keys_zone=name:10m`"));
     }
     Ok(zone)
+}
+
+fn unknown_parameter(word: &Word) -> Diagnostic {
+    let unknown = invalid_parameter(word);
+    if word.value.starts_with(b"purger") {
+        // A word of the commercial nginx.
+        return unknown.with_hint("`proxy_cache_purge` and `holdfast ctl cache purge` remove responses at once");
+    }
+    unknown
 }
 
 /// Up to three numbers, each 1 or 2, with colons between them.

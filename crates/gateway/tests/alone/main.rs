@@ -3,4 +3,5 @@
 //! last, one at a time.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
+mod many_cache_files;
 mod memory;

@@ -4,7 +4,7 @@ use conf::model::{CacheChoice, ZoneId};
 use conf::value::words::{MethodSet, NextUpstream};
 use std::time::Duration;
 
-use super::{found, http};
+use super::{found, http, lowered};
 
 const ZONE: &str = "proxy_cache_path /c keys_zone=one:1m;";
 
@@ -67,6 +67,13 @@ fn refuses_invalid_cache_zones() {
     assert!(found(&format!("{ZONE} proxy_cache_path /d keys_zone=one:1m;"))[0].starts_with("duplicate zone \"one\""));
     let twice = found(&format!("{ZONE} proxy_cache_path /c keys_zone=two:1m;"));
     assert!(twice[0].starts_with("the path \"/c\" is used by the caches \"one\" and \"two\""), "{twice:?}");
+}
+
+#[test]
+fn commercial_purger_is_refused_with_a_hint() {
+    let (_, found, _) = lowered("events {} http { proxy_cache_path /c keys_zone=one:1m purger=on purger_files=9; }");
+    let hint = found[0].hint.as_deref().unwrap_or_default();
+    assert!(hint.contains("`proxy_cache_purge`") && hint.contains("`holdfast ctl cache purge`"), "{hint}");
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! An upstream for caches: it counts requests for each side and path, and answers with the count. Its query controls
 //! the answer: `f=Name:value` (percent-encoded, repeated) in each response, `f2=…` from the second one on; `r=STATUS`,
-//! `r2=…`; `b=BYTES` of body; `c=1` in chunks, `u=1` until it closes; `x2=1` closes without an answer; `v=1` answers a
+//! `r2=…`; `d=MS` delays the first answer; `s2=1` sends no answer from the second one on; `b=BYTES` of body; `c=1` in chunks, `u=1` until it closes; `x2=1` closes without an answer; `v=1` answers a
 //! conditional request with 304; `g=1` serves the requested range of a constant body (`p=…` states another one in
 //! `Content-Range`).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::application::decoded;
-use testkit::{Peer, Request};
+use testkit::{Peer, Request, until};
 
 /// Starts one.
 pub(crate) fn start() -> Peer {
@@ -24,6 +25,14 @@ pub(crate) fn start() -> Peer {
                 *count += 1;
                 *count
             };
+            if count > 1 && request.target().contains("&s2=1") {
+                let _ = talk.rest();
+                return;
+            }
+            if let Some(delay) = delay_ms(request.target()).filter(|_| count == 1) {
+                let begun = Instant::now();
+                until("the delay is over", || (begun.elapsed() >= delay).then_some(()));
+            }
             let Some((answer, keeps)) = answer(&request, count) else { return };
             talk.send(answer);
             if !keeps {
@@ -31,6 +40,11 @@ pub(crate) fn start() -> Peer {
             }
         }
     })
+}
+
+fn delay_ms(target: &str) -> Option<Duration> {
+    let ms = target.split(['?', '&']).find_map(|part| part.strip_prefix("d="))?;
+    Some(Duration::from_millis(ms.parse().unwrap()))
 }
 
 /// The response, and whether the connection continues; `None`: no response.

@@ -6,8 +6,12 @@ use super::cases::caching::{Conversation, Move, conversations};
 use super::cgi_applications::{self, Protocol};
 use super::talk::{self, Observed};
 use super::{Nginx, Side, Sides, cache_origin, compare, dead_port};
-use std::time::Instant;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 use testkit::sides::nginx_or_skip;
+
+/// How long a request waits for the one ahead of it to reach the upstream.
+const BESIDE: Duration = Duration::from_millis(150);
 
 /// Concurrent conversations.
 const AT_ONCE: usize = 48;
@@ -68,18 +72,32 @@ fn compare_with(generation: Nginx) {
 
 fn run(address: std::net::SocketAddr, conversation: &Conversation) -> Vec<Observed> {
     let mut heard = Vec::new();
-    for step in &conversation.moves {
-        match step {
-            // The connection's next request is answered when the response is stored, so the next request here finds it.
-            Move::Ask(case) => heard.push(talk::run(address, case)),
-            // The pause lets a stored response age.
-            Move::Pause(time) => {
-                let begun = Instant::now();
-                testkit::until("the pause is over", || (begun.elapsed() >= *time).then_some(()));
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for step in &conversation.moves {
+            if !matches!(step, Move::Beside(_)) {
+                heard.extend(running.drain(..).map(|asked: ScopedJoinHandle<'_, Observed>| asked.join().unwrap()));
+            }
+            match step {
+                // The connection's next request is answered when the response is stored, so the next request here finds it.
+                Move::Ask(case) => running.push(scope.spawn(move || talk::run(address, case))),
+                // The upstream has the earlier request by then.
+                Move::Beside(case) => {
+                    pause(BESIDE);
+                    running.push(scope.spawn(move || talk::run(address, case)));
+                }
+                // The pause lets a stored response age.
+                Move::Pause(time) => pause(*time),
             }
         }
-    }
+        heard.extend(running.into_iter().map(|asked| asked.join().unwrap()));
+    });
     heard
+}
+
+fn pause(time: Duration) {
+    let begun = Instant::now();
+    testkit::until("the pause is over", || (begun.elapsed() >= time).then_some(()));
 }
 
 fn differences(
@@ -89,7 +107,7 @@ fn differences(
     accepted: &[Accepted],
 ) -> Vec<String> {
     let asks = conversation.moves.iter().filter_map(|step| match step {
-        Move::Ask(case) => Some(case),
+        Move::Ask(case) | Move::Beside(case) => Some(case),
         Move::Pause(_) => None,
     });
     let mut wrong = Vec::new();

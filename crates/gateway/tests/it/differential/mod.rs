@@ -17,6 +17,7 @@ mod ends;
 mod leaving;
 mod log_lines;
 mod memcached_peer;
+mod open_files;
 mod over_http2;
 mod over_http2_upstream;
 mod retries;

@@ -1,7 +1,9 @@
 //! Services that depend on unchanged paths, fields or cookies.
 
 use crate::examples::run::{Example, answer, named, told};
-use testkit::{Peer, Refusing};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use testkit::{Peer, Refusing, until};
 
 #[test]
 fn keycloak_lives_below_a_path_that_it_does_not_know() {
@@ -99,4 +101,38 @@ fn a_cached_api_is_answered_without_its_service() {
     assert_eq!([purge("/items/1"), purge("/items/1")], [204, 404]);
     assert_eq!(status("/items/1").as_deref(), Some("MISS"));
     assert_eq!(service.requests().len(), 4);
+}
+
+#[test]
+fn a_cached_api_keeps_its_promise_when_the_service_fails() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let is_down = Arc::clone(&fails);
+    let service = Peer::script(move |mut talk| {
+        while let Some(request) = talk.request() {
+            if is_down.load(Ordering::SeqCst) {
+                return;
+            }
+            talk.send(answer(request.target(), "Cache-Control: max-age=1\r\n"));
+        }
+    });
+    let site = Example::start("cached-api.conf", &[("127.0.0.1:9041", service.address())], &[]);
+    let ask = |target: &str| {
+        let response = site.get(target, "");
+        (response.status(), response.value("X-Cache").unwrap_or_default().to_owned(), response.text())
+    };
+    let pair = |state: &str, target: &str| (200, state.to_owned(), target.to_owned());
+    assert_eq!(ask("/items/2"), pair("MISS", "/items/2"));
+    fails.store(true, Ordering::SeqCst);
+    assert_eq!(ask("/items/3").0, 502, "it was not asked for before");
+    // After its time, while the service is down: the requests that renew it fail in the background.
+    let stale = pair("STALE", "/items/2");
+    let seen = until("it is stale", || Some(ask("/items/2")).filter(|seen| seen.1 != "HIT"));
+    assert_eq!(seen, stale);
+    for _ in 0..5 {
+        let (status, state, text) = ask("/items/2");
+        assert_eq!((status, &*text), (200, "/items/2"));
+        assert!(state == "STALE" || state == "UPDATING", "{state}");
+    }
+    fails.store(false, Ordering::SeqCst);
+    until("it is renewed", || (ask("/items/2") == pair("HIT", "/items/2")).then_some(()));
 }

@@ -179,6 +179,12 @@ fn k02_a_disk_that_fills_in_the_middle_cuts_no_client_if_memory_is_short() {
 
 #[test]
 fn k02_a_file_that_cannot_get_its_name_cuts_no_client() {
+    for sendfile in ["off", "on"] {
+        a_name_is_taken(sendfile);
+    }
+}
+
+fn a_name_is_taken(sendfile: &str) {
     let body = pattern(100_000);
     let (go_on, sent) = (Signal::new(), body.clone());
     let held = go_on.clone();
@@ -190,15 +196,18 @@ fn k02_a_file_that_cannot_get_its_name_cuts_no_client() {
             talk.send(&sent[50_000..]);
         }
     });
-    let gateway = cached("", LOCK, &peer);
+    let gateway = cached("", &format!("{LOCK} sendfile {sendfile};"), &peer);
     let mut clients = [begin(&gateway, "MISS"), begin(&gateway, "HIT")];
     // The temporary file shows the final name, which is given to a directory.
     let temporary = until("the file", || files(&gateway).pop());
     let name = temporary.file_name().unwrap().to_str().unwrap().split('.').next().unwrap();
     std::fs::create_dir(temporary.with_file_name(name)).unwrap();
+    for client in &mut clients {
+        assert!(client.read(50_000) == body[..50_000], "out of the file");
+    }
     go_on.raise();
     for client in &mut clients {
-        assert!(client.read(body.len()) == body);
+        assert!(client.read(50_000) == body[50_000..], "from memory");
     }
     assert!(gateway.logged("cannot be written").contains("Is a directory"));
     assert_eq!(get(&mut gateway.client(), "/b"), heard("MISS", std::str::from_utf8(&body).unwrap()));

@@ -9,6 +9,8 @@ const PAUSE: Duration = Duration::from_millis(2300);
 /// One step of a conversation.
 pub(crate) enum Move {
     Ask(Case),
+    /// A request that begins before the one ahead of it is answered.
+    Beside(Case),
     Pause(Duration),
 }
 
@@ -18,19 +20,21 @@ pub(crate) struct Conversation {
     pub(crate) moves: Vec<Move>,
 }
 
-/// The same path, requested with these methods and fields; an empty entry is a pause. `$` is the path of the
-/// conversation.
+/// The same path, requested with these methods and fields; an empty entry is a pause, and a plus sign begins a request that
+/// does not wait for the one ahead of it.
 fn conversation(number: usize, location: &str, query: &str, asks: &[&str]) -> Conversation {
     let path = format!("/{location}/{number}?{query}");
     let moves = asks.iter().enumerate().map(|(at, ask)| {
-        let mut lines = ask.split('|');
+        let is_beside = ask.starts_with('+');
+        let mut lines = ask.trim_start_matches('+').split('|');
         let Some(method) = lines.next().filter(|method| !method.is_empty()) else { return Move::Pause(PAUSE) };
         let (method, more) =
             method.split_once('&').map_or((method, String::new()), |(method, more)| (method, format!("&{more}")));
         let fields: String = lines.flat_map(|line| [line, "\r\n"]).collect();
         let body = if method == "POST" { "Content-Length: 3\r\n\r\nabc" } else { "\r\n" };
         let bytes = format!("{method} {path}{more} HTTP/1.1\r\nHost: cache.test\r\n{fields}{body}");
-        Move::Ask(Case::raw(format!("{location} {query} {at} {ask}"), bytes))
+        let case = Case::raw(format!("{location} {query} {at} {ask}"), bytes);
+        if is_beside { Move::Beside(case) } else { Move::Ask(case) }
     });
     Conversation { name: format!("{location} {query} {asks:?}"), moves: moves.collect() }
 }
@@ -134,7 +138,7 @@ pub(crate) fn conversations() -> Vec<Conversation> {
         let query = query.replace(' ', "%20").replace('"', "%22");
         all.push(conversation(all.len(), location, &query, asks));
     };
-    for part in [kept, words, conditions, ranges, variants, failures, ageing, families, slices] {
+    for part in [kept, words, conditions, ranges, variants, failures, ageing, locks, families, slices] {
         part(&mut add);
     }
     all
@@ -311,6 +315,22 @@ fn failures(add: Add<'_>) {
         add("stale-none", &kept, &["GET", "", "GET", "GET"]);
         let window = format!("{what}&f=Cache-Control:max-age=1,stale-if-error=60&{query}");
         add("stale-none", &window, &["GET", "", "GET", "HEAD"]);
+    }
+    for status in [403, 404, 429, 500, 502, 503, 504] {
+        add("stale-statuses", &format!("f=X-First:1&r2={status}"), &["GET", "", "GET", "GET"]);
+    }
+    for location in ["stale-timeout", "stale-error", "stale-silent"] {
+        add(location, "f=X-First:1&s2=1", &["GET", "", "GET", "GET"]);
+        add(location, "f=Cache-Control:max-age=1,stale-if-error=60&s2=1", &["GET", "", "GET"]);
+    }
+}
+
+/// `proxy_cache_lock_timeout` and `proxy_cache_lock_age` of 300 ms, for a response whose first head takes 3 s.
+fn locks(add: Add<'_>) {
+    for said in ["", "f=Cache-Control:max-age=60", "b=100000", "f=Vary:Accept"] {
+        for location in ["lock-timeout", "lock-age"] {
+            add(location, &format!("d=3000&{said}"), &["GET", "+GET", "GET", "HEAD"]);
+        }
     }
 }
 
