@@ -345,11 +345,6 @@ impl ChunkHeader {
     }
 }
 
-/// Appends the size line of a chunk of `len` bytes, which must not be 0. [`CHUNK_END`] follows the data.
-pub fn encode_chunk_header(len: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(ChunkHeader::new(len).as_bytes());
-}
-
 /// Name and value of each field of [`Decoder::trailer_lines`].
 pub fn trailer_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines.split_inclusive(|&byte| byte == b'\n').filter_map(|line| {
