@@ -354,11 +354,6 @@ impl ChunkHeader {
     }
 }
 
-/// Appends the size line of a chunk of `len` bytes, which must not be 0. [`CHUNK_END`] follows the data.
-pub fn encode_chunk_header(len: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(ChunkHeader::new(len).as_bytes());
-}
-
 /// The end of a body: the last chunk, `trailer_lines` (each with its CRLF, as [`Decoder::trailer_lines`] gives them or
 /// [`crate::encode::encode_field`] writes them), and the empty line.
 pub fn encode_last_chunk(trailer_lines: &[u8], out: &mut Vec<u8>) {

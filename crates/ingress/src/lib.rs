@@ -8,7 +8,6 @@
 
 pub mod admission;
 pub mod annotations;
-#[allow(dead_code, unused_imports)] // two translations write into it, and each uses a part
 mod assembly;
 pub mod cluster;
 pub mod config_map;

@@ -1,7 +1,7 @@
 //! The running side: one thread with one runtime, which follows the API server and keeps the objects.
 
 use crate::api::Api;
-use crate::book::EndpointBook;
+use crate::endpoint_names::EndpointBook;
 use crate::options::{Host, Options, Severity};
 use crate::references::References;
 use crate::reporter::Report;

@@ -8,8 +8,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use report::prometheus::{Kind, Page};
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,80 +94,51 @@ fn said(is_ok: bool, otherwise: &str) -> (StatusCode, Vec<u8>) {
 /// The figures of the data plane, then those of the controller.
 fn metrics(inner: &Inner) -> Vec<u8> {
     let mut text = inner.host.metrics();
-    let mut own = String::new();
-    for (name, kind, help, value) in rows(&inner.figures) {
-        let name = format!("holdfast_ingress_{name}");
-        // Writing to a string cannot fail.
-        let _ = writeln!(own, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    let mut page = Page::default();
+    for (kind, rows) in [(Kind::Counter, counters(&inner.figures)), (Kind::Gauge, gauges(&inner.figures))] {
+        for (name, help, value) in rows {
+            page.family(&format!("holdfast_ingress_{name}"), kind, help).sample(&[], value);
+        }
     }
-    text.extend_from_slice(own.as_bytes());
+    text.extend_from_slice(page.into_text().as_bytes());
     text
 }
 
-/// Name, kind, help and value of each figure of the controller.
-fn rows(figures: &Figures) -> Vec<(&'static str, &'static str, &'static str, u64)> {
-    let flag = |value: &AtomicBool| u64::from(value.load(Ordering::Relaxed));
-    let count = |value: &AtomicU64| value.load(Ordering::Relaxed);
+/// Name, help and value of a figure.
+type Row = (&'static str, &'static str, u64);
+
+fn count(value: &AtomicU64) -> u64 {
+    value.load(Ordering::Relaxed)
+}
+
+fn counters(figures: &Figures) -> Vec<Row> {
+    let webhook = &figures.webhook;
     vec![
-        ("generations_total", "counter", "Configurations that were applied.", count(&figures.generations)),
-        (
-            "refused_generations_total",
-            "counter",
-            "Configurations that could not be applied.",
-            count(&figures.refused_generations),
-        ),
-        (
-            "refused_objects",
-            "gauge",
-            "Objects that are not served, or a part of them.",
-            count(&figures.refused_objects),
-        ),
+        ("generations_total", "Configurations that were applied.", count(&figures.generations)),
+        ("refused_generations_total", "Configurations that could not be applied.", count(&figures.refused_generations)),
         (
             "certificate_renewals_total",
-            "counter",
             "Certificates that changed without a new configuration.",
             count(&figures.renewals),
         ),
-        ("certificates_issued_total", "counter", "Certificates that were ordered and issued.", count(&figures.issued)),
-        ("certificate_failures_total", "counter", "Orders of certificates that failed.", count(&figures.failed_orders)),
-        (
-            "endpoint_updates_total",
-            "counter",
-            "Lists of endpoints that were computed.",
-            count(&figures.endpoint_changes),
-        ),
-        (
-            "relists_total",
-            "counter",
-            "Lists that were read again because a watch had expired.",
-            count(&figures.relists),
-        ),
-        ("watch_failures_total", "counter", "Lists and watches that failed.", count(&figures.watch_failures)),
-        (
-            "webhook_reviews_total",
-            "counter",
-            "Reviews that the admission webhook answered.",
-            count(&figures.webhook.reviews),
-        ),
-        (
-            "webhook_refusals_total",
-            "counter",
-            "Ingresses that the admission webhook refused.",
-            count(&figures.webhook.refusals),
-        ),
-        (
-            "webhook_errors_total",
-            "counter",
-            "Requests to the admission webhook that got an error.",
-            count(&figures.webhook.errors),
-        ),
-        ("leader", "gauge", "1: this replica writes statuses.", flag(&figures.leader)),
-        ("ready", "gauge", "1: this replica takes traffic.", flag(&figures.ready)),
-        (
-            "complete",
-            "gauge",
-            "1: the API server has listed all kinds; 0: the last known state, or nothing.",
-            flag(&figures.complete),
-        ),
+        ("certificates_issued_total", "Certificates that were ordered and issued.", count(&figures.issued)),
+        ("certificate_failures_total", "Orders of certificates that failed.", count(&figures.failed_orders)),
+        ("endpoint_updates_total", "Lists of endpoints that were computed.", count(&figures.endpoint_changes)),
+        ("relists_total", "Lists that were read again because a watch had expired.", count(&figures.relists)),
+        ("watch_failures_total", "Lists and watches that failed.", count(&figures.watch_failures)),
+        ("webhook_reviews_total", "Reviews that the admission webhook answered.", count(&webhook.reviews)),
+        ("webhook_refusals_total", "Ingresses that the admission webhook refused.", count(&webhook.refusals)),
+        ("webhook_errors_total", "Requests to the admission webhook that got an error.", count(&webhook.errors)),
+    ]
+}
+
+fn gauges(figures: &Figures) -> Vec<Row> {
+    let flag = |value: &AtomicBool| u64::from(value.load(Ordering::Relaxed));
+    let complete = "1: the API server has listed all kinds; 0: the last known state, or nothing.";
+    vec![
+        ("refused_objects", "Objects that are not served, or a part of them.", count(&figures.refused_objects)),
+        ("leader", "1: this replica writes statuses.", flag(&figures.leader)),
+        ("ready", "1: this replica takes traffic.", flag(&figures.ready)),
+        ("complete", complete, flag(&figures.complete)),
     ]
 }

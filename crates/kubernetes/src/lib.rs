@@ -1,16 +1,16 @@
 //! The API server's side of `holdfast ingress`: follows the objects of a cluster, keeps them, knows the endpoints of
 //! Services, and writes statuses and certificates, if this replica leads. It knows no gateway: [`Host`] is what serves. Its rules are pure
 //! and in files of their own: `store`, `references`, `endpoints`, `coalesce`, `lease`, `status`, `events`, `publish`,
-//! `selector`, `backoff`, and `acme::book`.
+//! `selector`, `backoff`, and `acme::order_schedule`.
 
 mod acme;
 mod api;
 mod backoff;
-mod book;
 mod coalesce;
 mod controller;
 mod dates;
 mod election;
+mod endpoint_names;
 mod endpoints;
 mod events;
 mod health;

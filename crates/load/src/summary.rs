@@ -44,8 +44,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of an empty run, to be filled in by tests and by callers with figures from elsewhere.
-    pub fn of_nothing(options: Options) -> Self {
+    /// The summary of an empty run, to be filled in by tests.
+    #[cfg(test)]
+    pub(crate) fn of_nothing(options: Options) -> Self {
         let plan = Plan { processes: 1, needs: Vec::new() };
         Self {
             record: HttpRecord::new(options.targets.len()),

@@ -183,13 +183,13 @@ pub(crate) struct Executions {
 
 /// The sums over all ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ExecutionsSummary {
+pub(crate) struct ExecutionsSummary {
     /// Number of ids.
-    pub ids: u64,
+    pub(crate) ids: u64,
     /// Sum of their counts.
-    pub executions: u64,
+    pub(crate) executions: u64,
     /// Ids that were executed more than once.
-    pub ids_repeated: u64,
+    pub(crate) ids_repeated: u64,
 }
 
 impl Executions {

@@ -30,7 +30,7 @@ mod websocket;
 mod worker;
 
 pub use body::pattern_byte;
-pub use counters::{CloseReason, Counts, ExecutionsSummary};
+pub use counters::{CloseReason, Counts};
 pub use options::{
     BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, HTTP2_STREAMS_DEFAULT, Options, PAGE_BYTES_DEFAULT,
     Tls, UnknownClosingStyle,
@@ -169,11 +169,6 @@ impl Handle {
     /// How often requests with this `id=` were executed.
     pub fn executed(&self, id: &str) -> u32 {
         self.shared.executions.of(id)
-    }
-
-    /// The sums over all ids.
-    pub fn executions(&self) -> ExecutionsSummary {
-        self.shared.executions.summary()
     }
 }
 

@@ -292,14 +292,6 @@ impl Document {
             _ => None,
         })
     }
-
-    /// All verdicts, in order.
-    pub fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-            Block::Verdict(verdict) => Some(verdict),
-            _ => None,
-        })
-    }
 }
 
 impl Card {

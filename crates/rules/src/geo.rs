@@ -1,6 +1,6 @@
 //! `geo`: a variable by the network that an address lies in. Networks and ranges alike are cut into pieces that do not
 //! overlap, sorted by their first address, so that a lookup is one binary search however many there are. Built by the
-//! gateway when it lowers a configuration, asked by `defined`.
+//! gateway when it lowers a configuration, asked by `user_variables`.
 
 use crate::forwarded::forwarded_address;
 use crate::template::Template;

@@ -44,12 +44,8 @@ pub fn is_proxied_allowed(flags: GzipProxied, facts: &ProxiedFacts<'_>) -> bool 
     !too_exact
 }
 
-/// Whether an `Accept-Encoding` names gzip, as nginx reads it: the first `gzip` that begins a word decides.
-pub fn accepts_gzip(value: &[u8]) -> bool {
-    gzip_quality(value).is_some()
-}
-
-/// Its quality in thousandths, if an `Accept-Encoding` names gzip.
+/// The quality of gzip in an `Accept-Encoding`, in thousandths; `None` if it is not accepted. As in nginx, the first `gzip` that
+/// begins a word decides.
 pub fn gzip_quality(value: &[u8]) -> Option<u16> {
     let word = b"gzip";
     let found = value.windows(word.len()).enumerate().find(|(at, window)| {
@@ -170,7 +166,7 @@ mod tests {
             ("*", false),
             ("", false),
         ] {
-            assert_eq!(accepts_gzip(value.as_bytes()), expected, "{value:?}");
+            assert_eq!(gzip_quality(value.as_bytes()).is_some(), expected, "{value:?}");
         }
     }
 
@@ -254,7 +250,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read(value in prop::collection::vec(any::<u8>(), 0..60), nearly in "[gzip;,q=.0-9 ]{0,20}") {
-            let _ = (accepts_gzip(&value), is_msie6(&value), weak_tag(&value), accepts_gzip(nearly.as_bytes()));
+            let _ = (gzip_quality(&value), is_msie6(&value), weak_tag(&value), gzip_quality(nearly.as_bytes()));
         }
     }
 }

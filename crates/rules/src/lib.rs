@@ -8,7 +8,6 @@
 pub mod basic_auth;
 pub mod captures;
 pub mod charset;
-pub mod defined;
 pub mod forwarded;
 pub mod geo;
 pub mod geoip;
@@ -46,4 +45,5 @@ pub mod time_format;
 pub mod trace_context;
 pub mod uri;
 pub mod user_id;
+pub mod user_variables;
 pub mod variable;

@@ -1,6 +1,6 @@
 //! `map`: a variable that is another text looked up in a table. nginx's order: the exact key, the longest `*.x`, the
 //! longest `x.*`, expressions in their order, the default; keys compare without regard to case, and an empty text is
-//! never tried on an expression. Built by the gateway when it lowers a configuration, asked by `defined`.
+//! never tried on an expression. Built by the gateway when it lowers a configuration, asked by `user_variables`.
 
 use crate::captures::Captures;
 use crate::name_table::NameTable;

@@ -4,9 +4,9 @@
 
 mod replace;
 
-use crate::defined::Surroundings;
 use crate::pattern::{MatchError, Pattern};
 use crate::template::Template;
+use crate::user_variables::Surroundings;
 use crate::variable::{Slot, Variable};
 use replace::{Rewritten, write_escaped};
 

@@ -1,5 +1,5 @@
 //! The values of user-defined variables during one exchange. Each is made when it is first asked for and kept, as in nginx;
-//! `defined` says how it is made. Asking goes through a shared reference, because templates are written from borrowed
+//! `user_variables` says how it is made. Asking goes through a shared reference, because templates are written from borrowed
 //! views: the cells are borrowed for the length of a copy and never while another value is made.
 
 use crate::captures::Captures;

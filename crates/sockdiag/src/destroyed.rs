@@ -7,7 +7,7 @@
 
 use crate::netlink::{REPLY_BYTES, Reply, parse_replies};
 use crate::{Error, Socket};
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force, socket_recv_buffer_size};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, bind, netlink as netlink_address, recv, socket_with,
 };
@@ -42,7 +42,6 @@ pub struct Drained {
 pub struct DestroyEvents {
     socket: OwnedFd,
     buffer: Vec<u8>,
-    queue_bytes: usize,
 }
 
 impl DestroyEvents {
@@ -54,15 +53,9 @@ impl DestroyEvents {
         set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES)
             .or_else(|_| set_socket_recv_buffer_size(&socket, QUEUE_BYTES))
             .map_err(Error::system("enlarging a netlink socket's queue"))?;
-        let queue_bytes = socket_recv_buffer_size(&socket).map_err(Error::system("asking for the queue's size"))?;
         bind(&socket, &netlink_address::SocketAddrNetlink::new(0, GROUPS))
             .map_err(Error::system("subscribing to dying sockets"))?;
-        Ok(Self { socket, buffer: vec![0; REPLY_BYTES], queue_bytes })
-    }
-
-    /// Bytes of the kernel's queue, as granted.
-    pub fn queue_bytes(&self) -> usize {
-        self.queue_bytes
+        Ok(Self { socket, buffer: vec![0; REPLY_BYTES] })
     }
 
     /// Hands over the events that wait, and does not block.

@@ -149,11 +149,6 @@ impl TlsError {
         }
     }
 
-    /// nginx's level for a connection to an upstream.
-    pub fn level_upstream(&self) -> Level {
-        self.level().max(Level::Error)
-    }
-
     /// Which side has to act.
     pub fn blame(&self) -> Blame {
         match self {

@@ -139,11 +139,6 @@ impl TicketKeys {
         secret
     }
 
-    /// Seals with a new key from now on, where keys do not follow each other by themselves. The others still open their tickets, until they are the oldest of many.
-    pub fn rotate(&self, secret: &[u8]) {
-        self.keys.write().unwrap_or_else(PoisonError::into_inner).push(secret, OLD_KEYS_MAX);
-    }
-
     fn seal(&self, context: &[u8], plain: &[u8], now: u64) -> Option<Vec<u8>> {
         self.turn(now);
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -410,11 +405,10 @@ mod tests {
     const NOW: u64 = 1_800_000_000;
 
     #[test]
-    fn rotated_keys_still_open_old_tickets_and_share_with_equals() {
+    fn further_keys_open_old_tickets_and_the_first_is_shared_with_equals() {
         let (first, second) = (TicketKeys::random_secret(), TicketKeys::random_secret());
-        let keys = TicketKeys::new([first.as_slice()]);
-        let old = keys.seal(b"a", b"session", NOW).unwrap();
-        keys.rotate(&second);
+        let old = TicketKeys::new([first.as_slice()]).seal(b"a", b"session", NOW).unwrap();
+        let keys = TicketKeys::new([second.as_slice(), &first]);
         assert_eq!(keys.open(b"a", &old, NOW).unwrap(), b"session");
         let elsewhere = TicketKeys::new([second.as_slice()]);
         let new = keys.seal(b"a", b"session", NOW).unwrap();

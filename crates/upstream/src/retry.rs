@@ -37,25 +37,6 @@ impl Conditions {
     /// nginx's default, `error timeout`.
     pub const DEFAULT: Self = Self(Self::ERROR.0 | Self::TIMEOUT.0);
 
-    /// The condition for a parameter of the directive; `off` is [`Self::OFF`].
-    pub fn parse_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "off" => Self::OFF,
-            "error" => Self::ERROR,
-            "timeout" => Self::TIMEOUT,
-            "invalid_header" => Self::INVALID_HEADER,
-            "http_500" => Self::HTTP_500,
-            "http_502" => Self::HTTP_502,
-            "http_503" => Self::HTTP_503,
-            "http_504" => Self::HTTP_504,
-            "http_403" => Self::HTTP_403,
-            "http_404" => Self::HTTP_404,
-            "http_429" => Self::HTTP_429,
-            "non_idempotent" => Self::NON_IDEMPOTENT,
-            _ => return None,
-        })
-    }
-
     /// Whether all of `others` are listed.
     pub fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0

@@ -124,14 +124,6 @@ settings! {
     }
 }
 
-impl CacheSettings {
-    /// How long a response of this status stays fresh. As in nginx, the first line that covers the status decides.
-    pub fn valid_for(&self, status: u16) -> Option<Duration> {
-        let says = |valid: &&CacheValid| valid.statuses.iter().any(|known| *known == 0 || *known == status);
-        self.valid.iter().find(says).map(|valid| valid.time)
-    }
-}
-
 /// Unless `user:` says otherwise, the owner may read and write a saved file.
 const STORE_ACCESS: u32 = 0o600;
 

@@ -5,8 +5,8 @@ use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use http1::FieldId;
 use rules::captures::Captures;
-use rules::defined::{Surroundings, Trouble};
 use rules::slots::VarSlots;
+use rules::user_variables::{Surroundings, Trouble};
 use std::cell::RefCell;
 use std::net::IpAddr;
 

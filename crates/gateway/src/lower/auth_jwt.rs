@@ -6,7 +6,7 @@ use conf::diagnostic::Diagnostic;
 use conf::model::{JwtSettings, JwtVariable, TokenKind};
 use conf::value::Part;
 use jwt::{Content, KeySet};
-use rules::defined::Definition;
+use rules::user_variables::Definition;
 use rules::variable::{self, Slot, Variable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -85,12 +85,12 @@ impl Lowering<'_> {
         }
     }
 
-    fn stream_definitions(&mut self, stream: &Stream) -> rules::defined::Definitions {
+    fn stream_definitions(&mut self, stream: &Stream) -> rules::user_variables::Definitions {
         let mut list = self.tables();
         let sets = stream.servers.iter().flat_map(|server| &server.sets);
-        let set = |set: &SetVariable| Some((self.users.slot(&set.variable)?, rules::defined::Definition::Set));
+        let set = |set: &SetVariable| Some((self.users.slot(&set.variable)?, rules::user_variables::Definition::Set));
         list.extend(sets.filter_map(set));
-        rules::defined::Definitions::build(&self.users, list)
+        rules::user_variables::Definitions::build(&self.users, list)
     }
 
     fn stream_listeners(&mut self, stream: &Stream) {

@@ -8,11 +8,11 @@ use conf::model::{
 };
 use conf::source::Span;
 use conf::value::Regex;
-use rules::defined::{Definition, Definitions};
 use rules::geo::{Geo, GeoBlock};
 use rules::map::{Map, MapKey};
 use rules::pattern::Pattern;
 use rules::split::{Part, Split};
+use rules::user_variables::{Definition, Definitions};
 use rules::variable::{Slot, UserVariables, Variable};
 
 impl Lowering<'_> {

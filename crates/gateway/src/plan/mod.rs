@@ -57,7 +57,7 @@ use crate::plan::tunnel::DrainPlan;
 use crate::plan::variable_pass::GuestsPlan;
 use conf::model::MemoryBudget;
 use rules::charset::Charsets;
-use rules::defined::Definitions;
+use rules::user_variables::Definitions;
 use rules::variable::UserVariables;
 use std::path::PathBuf;
 use std::sync::Arc;

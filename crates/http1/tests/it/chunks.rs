@@ -1,6 +1,6 @@
 //! The chunked coding: rows R38 to R44 and S14, and that pieces make no difference.
 
-use http1::chunked::{CHUNK_END, Decoder, encode_chunk_header, encode_last_chunk};
+use http1::chunked::{CHUNK_END, ChunkHeader, Decoder, encode_last_chunk};
 use http1::{ChunkError, LineFault};
 use proptest::prelude::*;
 
@@ -166,7 +166,7 @@ fn trailers_at_the_bound_do_not_depend_on_pieces() {
 fn encode(chunks: &[Vec<u8>], trailers: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
-        encode_chunk_header(chunk.len() as u64, &mut out);
+        out.extend_from_slice(ChunkHeader::new(chunk.len() as u64).as_bytes());
         out.extend_from_slice(chunk);
         out.extend_from_slice(CHUNK_END);
     }
@@ -178,7 +178,7 @@ fn encode(chunks: &[Vec<u8>], trailers: &[u8]) -> Vec<u8> {
 fn chunk_headers_are_shortest_hexadecimal() {
     for (len, header) in [(1, "1\r\n"), (16, "10\r\n"), (0xABC, "abc\r\n"), (u64::MAX, "ffffffffffffffff\r\n")] {
         let mut out = Vec::new();
-        encode_chunk_header(len, &mut out);
+        out.extend_from_slice(ChunkHeader::new(len).as_bytes());
         assert_eq!(out, header.as_bytes());
     }
 }

@@ -109,11 +109,6 @@ impl Connection {
         }
     }
 
-    /// Our role.
-    pub fn role(&self) -> Role {
-        self.role
-    }
-
     /// The settings that the peer has announced.
     pub fn peer_settings(&self) -> PeerSettings {
         self.peer
@@ -132,11 +127,6 @@ impl Connection {
     /// Whether the stream is open.
     pub fn is_open(&self, stream: StreamId) -> bool {
         self.streams.find(stream.0).is_some()
-    }
-
-    /// The highest stream that was opened; `StreamId(0)` before the first.
-    pub fn last_stream(&self) -> StreamId {
-        StreamId(self.last_opened)
     }
 
     /// The caller's token for a stream; 0 before it set one, `None` if the stream is over.

@@ -39,8 +39,6 @@ pub(crate) enum Matcher {
     Exact(String),
     /// `path`, by bytes: the caller makes two of them for a prefix by elements.
     Prefix(String),
-    /// `~ pattern`
-    Regex(String),
     /// `~* pattern`
     CaselessRegex(String),
     /// `@name`
@@ -328,7 +326,6 @@ fn write_location(draft: LocationDraft) -> Directive {
     match &draft.matcher {
         Matcher::Exact(path) => args.extend([origin.bare("="), origin.word(path)]),
         Matcher::Prefix(path) => args.push(origin.word(path)),
-        Matcher::Regex(pattern) => args.extend([origin.bare("~"), origin.word(pattern)]),
         Matcher::CaselessRegex(pattern) => args.extend([origin.bare("~*"), origin.word(pattern)]),
         Matcher::Named(name) => args.push(origin.word(name)),
     }

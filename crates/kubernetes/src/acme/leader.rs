@@ -1,7 +1,7 @@
 //! The leader's part: takes wishes, makes orders, writes certificates, and leaves what the next leader has to know.
 
 use super::board::Board;
-use super::book::{Book, Job, Known, Outcome};
+use super::order_schedule::{Book, Job, Known, Outcome};
 use super::secrets::{self, Issuer};
 use super::{AcmeOptions, IssuedCertificate};
 use crate::api::{Api, ApiError, JSON};

@@ -1,11 +1,11 @@
 //! Certificates by ACME for Ingresses that ask for them. Every replica answers the authority's requests (`board`); the leader
-//! orders (`leader`). What is ordered, and when, is decided by pure rules: `book` has the wishes, `budget` the pace, `secrets`
+//! orders (`leader`). What is ordered, and when, is decided by pure rules: `order_schedule` has the wishes, `budget` the pace, `secrets`
 //! the form of what is kept. The protocol is not here: [`Authority`] speaks it.
 
 mod board;
-mod book;
 mod budget;
 mod leader;
+mod order_schedule;
 mod secrets;
 
 use crate::api::Api;

@@ -1,6 +1,6 @@
 //! The form of what is kept: certificates in Secrets of tenants, and the account in one of the controller's namespace. Pure.
 
-use super::book::{Known, Memory, Validity};
+use super::order_schedule::{Known, Memory, Validity};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ingress::CertificateWish;

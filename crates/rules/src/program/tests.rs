@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::captures::Captures;
-use crate::defined::{Definition, Definitions, Trouble};
 use crate::slots::VarSlots;
 use crate::template::View;
+use crate::user_variables::{Definition, Definitions, Trouble};
 use crate::variable::UserVariables;
 use conf::source::{FileId, Span};
 use conf::value::template::{Part, Template as Written};

@@ -16,7 +16,7 @@ use conf::value::template as written;
 pub const STATUS_CLOSE: u16 = 444;
 
 /// Whether a status sends the client elsewhere, so that a text given with it is a URL.
-pub fn is_redirect(status: u16) -> bool {
+fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 

@@ -201,7 +201,6 @@ fn query_refused_by_the_kernel_is_an_error_and_the_next_works() {
 #[test]
 fn a_connection_that_lives_for_a_moment_is_seen_dying() {
     let mut events = DestroyEvents::open().expect("everybody may");
-    assert!(events.queue_bytes() > 0);
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = listener.local_addr().expect("bound").port();
     let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");

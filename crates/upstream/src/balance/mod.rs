@@ -8,8 +8,8 @@
 //! nothing to choose: it takes no lock and counts nothing unless `max_conns` is set.
 
 mod health;
-mod line;
 mod methods;
+mod peer_queue;
 mod ring;
 mod sticky;
 #[cfg(all(test, not(loom)))]
@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use health::SHARE_WHOLE;
 pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, PeerMode, Seat, SessionTiming};
-pub use line::{LineFull, SeatGrant, SeatLine, SeatWaiter};
 pub use methods::Method;
 use methods::Weights;
+pub use peer_queue::{LineFull, SeatGrant, SeatLine, SeatWaiter};
 use ring::Ring;
 pub use sticky::{SESSION_BYTES, SessionKey, Sessions};
 pub use timing::Measure;

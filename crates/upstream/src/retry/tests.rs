@@ -215,9 +215,6 @@ fn idempotent_methods_are_those_known_to_be() {
 }
 
 #[test]
-fn the_directives_words_are_the_conditions() {
-    assert_eq!(Conditions::parse_word("http_429"), Some(Conditions::HTTP_429));
-    assert_eq!(Conditions::parse_word("off"), Some(Conditions::OFF));
-    assert_eq!(Conditions::parse_word("updating"), None);
+fn a_timeout_is_retried_by_default() {
     assert!(Conditions::DEFAULT.contains(Conditions::TIMEOUT));
 }

@@ -2,10 +2,10 @@
 //! enters the line, then tries; the releasing side releases, then looks at the line. A fence between the two steps on
 //! either side ensures that one of them sees the other.
 
+use super::connection_queue::{Granted, Pinned, Request, Waiter};
 use super::group::{GroupSlot, acquire, release};
 use super::key::{KeyId, KeySlot};
 use super::lease::{Connecting, Removed, Source};
-use super::line::{Granted, Pinned, Request, Waiter};
 use super::shard::Parked;
 use super::{Pool, lock};
 use crate::sync::{Ordering, fence};

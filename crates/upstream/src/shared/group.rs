@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
 
+use super::connection_queue::Line;
 use super::learned::Knowledge;
-use super::line::Line;
 use super::table::{Padded, WorkerSet};
 use crate::DiscardReason;
 use crate::sync::{AtomicU32, Mutex, Ordering, PlainMutex, fence, lock_plain};

@@ -89,8 +89,7 @@ pub enum CheckIn<C> {
 
 /// The right to one exchange on an upstream connection. Consume it with [`Self::check_in`], [`Self::discard`] or
 /// [`Self::into_tunnel`]. If it is dropped otherwise, it counts as [`DiscardReason::Dropped`], and its connection is
-/// dropped with it; a debug build that is not unwinding then asserts, since that is a bug. If dropping is how an
-/// exchange is cancelled, call [`Self::set_drop_reason`] beforehand.
+/// dropped with it; a debug build that is not unwinding then asserts, since that is a bug.
 #[must_use = "a lease must be checked in or discarded"]
 pub struct Lease<'p, C: Send> {
     pool: &'p Pool<C>,
@@ -102,7 +101,6 @@ pub struct Lease<'p, C: Send> {
     peer: u16,
     worker: WorkerId,
     reused: bool,
-    drop_reason: DiscardReason,
 }
 
 impl<'p, C: Send> Lease<'p, C> {
@@ -110,7 +108,7 @@ impl<'p, C: Send> Lease<'p, C> {
         let meta = Meta { requests: parked.meta.requests.saturating_add(1), ..parked.meta };
         let (group, peer) = (parked.group as u16, parked.peer as u16);
         let connection = Some(parked.connection);
-        Self { pool, connection, meta, key, group, peer, worker, reused: true, drop_reason: DiscardReason::Dropped }
+        Self { pool, connection, meta, key, group, peer, worker, reused: true }
     }
 
     /// The connection.
@@ -142,12 +140,6 @@ impl<'p, C: Send> Lease<'p, C> {
     pub fn count_exchange(&mut self) {
         self.meta.requests = self.meta.requests.saturating_add(1);
         self.pool.count_reuse(self.worker, self.group);
-    }
-
-    /// Sets the reason for a later drop of this lease: an exchange whose future may be dropped at any await sets
-    /// [`DiscardReason::Cancelled`].
-    pub fn set_drop_reason(&mut self, reason: DiscardReason) {
-        self.drop_reason = reason;
     }
 
     /// Ends the exchange and keeps the connection, within the group's limits.
@@ -200,10 +192,8 @@ impl<C: Send> Drop for Lease<'_, C> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             drop(connection);
-            let is_foreseen = self.drop_reason != DiscardReason::Dropped;
-            let reason = if std::thread::panicking() { DiscardReason::Dropped } else { self.drop_reason };
-            self.settle(reason);
-            debug_assert!(is_foreseen || std::thread::panicking(), "a lease was dropped: check it in or discard it");
+            self.settle(DiscardReason::Dropped);
+            debug_assert!(std::thread::panicking(), "a lease was dropped: check it in or discard it");
         }
     }
 }
@@ -238,7 +228,6 @@ impl<'p, C: Send> Connecting<'p, C> {
             peer: self.peer,
             worker: self.worker,
             reused: false,
-            drop_reason: DiscardReason::Dropped,
         }
     }
 }

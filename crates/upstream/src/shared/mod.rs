@@ -20,24 +20,24 @@
 //! ```
 
 mod admission;
+mod connection_queue;
 mod contradiction;
 mod group;
 mod idle;
 mod key;
 mod learned;
 mod lease;
-mod line;
 mod seek;
 mod shard;
 mod table;
 
 pub use admission::{Full, Open};
+pub use connection_queue::{Grant, Waiter};
 pub use contradiction::Contradiction;
 pub use group::{GroupCounts, GroupId, GroupLimits, GroupSnapshot, PeerId, PeerLimits, PeerSnapshot};
 pub use idle::{EXPIRIES_MAX, Inspection};
 pub use key::{KeyId, PoolKey, TableFull, TlsIdentity};
 pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelPermit};
-pub use line::{Grant, Waiter};
 pub use seek::Seeker;
 pub use shard::{IdleToken, Meta};
 pub use table::WORKERS_MAX;

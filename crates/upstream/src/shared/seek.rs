@@ -6,10 +6,10 @@
 //! pools the connection, then looks for seekers. A fence between the two steps on either side ensures that one of them
 //! sees the other.
 
+use super::connection_queue::{Granted, Request};
 use super::group::GroupSlot;
 use super::key::{KeyId, KeySlot};
 use super::lease::{Checkout, Source};
-use super::line::{Granted, Request};
 use super::shard::Parked;
 use super::{Pool, lock};
 use crate::sync::{Ordering, fence};

@@ -2,9 +2,9 @@
 //! (newest first) and the age list of their group. Plain data: the pool handles counters shared between workers, and
 //! calls this under the lock.
 
+use super::connection_queue::Line;
 use super::group::GroupCounts;
 use super::key::KeyId;
-use super::line::Line;
 use crate::{DiscardReason, Millis};
 
 /// No neighbour in a list.

@@ -347,16 +347,6 @@ fn lease_dropped_by_a_panic_frees_its_place() {
 }
 
 #[test]
-fn cancelled_exchange_declares_its_leases_end() {
-    let scene = Scene::new(1, &LIMITS);
-    let mut lease = scene.opened(W0, "a", Millis(0));
-    lease.set_drop_reason(DiscardReason::Cancelled);
-    drop(lease);
-    assert_eq!(scene.snapshot().counts.discarded[DiscardReason::Cancelled.index()], 1);
-    scene.assert_balance(0);
-}
-
-#[test]
 fn draining_a_worker_empties_its_shard() {
     let scene = Scene::new(2, &LIMITS);
     scene.pooled(W0, "a", Millis(0));

@@ -1,6 +1,6 @@
 //! The waiting line of a group with `queue`: for requests without an available peer, because every peer has `max_conns`
 //! exchanges or has failed. First come, first served, except for requests in front that cannot use the free peer. It
-//! knows no clock and wakes no task itself: it passes tokens to a closure. `shared::line` is the line for connections
+//! knows no clock and wakes no task itself: it passes tokens to a closure. `shared::connection_queue` is the line for connections
 //! to a chosen peer.
 //!
 //! No wake-up is missed by the same rule as in the pool: a waiting request enters the line, then looks; the releasing
