@@ -2,6 +2,7 @@
 //! for more. It never reads past the end of the file, and the storing exchange does not wait for it, unless the file takes no more:
 //! the rest then comes from memory.
 
+use crate::base::buffer::Flushed;
 use crate::base::close::CloseReason;
 use crate::base::stall_timeout::StallTimeout;
 use crate::content::files::send::gone;
@@ -113,7 +114,7 @@ impl Exchange {
     async fn send_from_memory(&mut self, bytes: &[u8], chunk: usize) -> Result<(), CloseReason> {
         for piece in bytes.chunks(chunk.max(1)) {
             gone(self.response.filters.send_body(&mut self.down, piece, false))?;
-            while !gone(self.response.filters.flush(&mut self.down))? {
+            while gone(self.response.filters.flush(&mut self.down))? == Flushed::Waiting {
                 self.wait_for_client().await?;
             }
         }

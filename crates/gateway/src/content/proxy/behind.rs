@@ -27,7 +27,11 @@ pub(super) enum CaughtUp {
 
 impl Exchange {
     /// Serves a client that is behind, if this one is. Returns whether it would accept more.
-    pub(super) async fn serve_behind(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<CaughtUp, CloseReason> {
+    pub(super) async fn serve_behind(
+        &mut self,
+        relay: &mut Relay,
+        buffer_bytes: usize,
+    ) -> Result<CaughtUp, CloseReason> {
         let caught_up = match relay.behind {
             None => CaughtUp::Waits,
             Some(_) => Box::pin(self.catch_up(relay, buffer_bytes)).await?,

@@ -1,6 +1,6 @@
 //! K5, K10–K12: concurrent misses of one key under `proxy_cache_lock`, answered while the response is being stored.
 
-use super::caches::{cached, files, get, heard};
+use super::caches::{cached, files, get, status_and_body};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Gateway, Peer, Signal, Talk, until};

@@ -1,7 +1,7 @@
 //! K2: a disk that is full or fails costs the cache, and no request: neither the first one, nor those that wait for it
 //! (`proxy_cache_lock`), nor those that read along.
 
-use super::caches::{cached, files, get, heard};
+use super::caches::{cached, files, get, status_and_body};
 use super::collapse::{LOCK, pattern};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -210,5 +210,5 @@ fn a_name_is_taken(sendfile: &str) {
         assert!(client.read(50_000) == body[50_000..], "from memory");
     }
     assert!(gateway.logged("cannot be written").contains("Is a directory"));
-    assert_eq!(get(&mut gateway.client(), "/b"), heard("MISS", std::str::from_utf8(&body).unwrap()));
+    assert_eq!(get(&mut gateway.client(), "/b"), status_and_body("MISS", std::str::from_utf8(&body).unwrap()));
 }
