@@ -1,6 +1,6 @@
 //! Applications behind the gateway: which server gets a request, and in which form.
 
-use crate::examples::run::{Example, answer, named, told};
+use crate::examples::run::{Example, answer, named, summary};
 use testkit::{Peer, Refusing};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Services that depend on unchanged paths, fields or cookies.
 
-use crate::examples::run::{Example, answer, named, told};
+use crate::examples::run::{Example, answer, named, summary};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::{Peer, Refusing, until};

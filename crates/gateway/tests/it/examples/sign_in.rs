@@ -1,7 +1,7 @@
 //! `oauth2-proxy.conf`: with a service that answers like oauth2-proxy, and with the real one. People sign in to that
 //! with the names and passwords of a file, which needs no provider.
 
-use crate::examples::run::{Example, answer, told};
+use crate::examples::run::{Example, answer, summary};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use testkit::{Peer, Response, free_port, peer_or_skip, until};

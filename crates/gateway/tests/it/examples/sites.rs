@@ -1,6 +1,6 @@
 //! Sites: files, moved pages, maintenance, downloads.
 
-use crate::examples::run::{Example, answer, named, told};
+use crate::examples::run::{Example, answer, named, summary};
 use std::process::Command;
 use testkit::Peer;
 
