@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_reserved_without_a_change_of_length_and_too_much_is_refused() {
+    fn reserves_room_without_changing_the_length() {
         let path = std::env::temp_dir().join(format!("holdfast-reserved-{}", std::process::id()));
         let file = File::create(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

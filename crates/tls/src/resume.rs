@@ -405,7 +405,7 @@ mod tests {
     const NOW: u64 = 1_800_000_000;
 
     #[test]
-    fn further_keys_open_old_tickets_and_the_first_is_shared_with_equals() {
+    fn further_keys_open_old_tickets() {
         let (first, second) = (TicketKeys::random_secret(), TicketKeys::random_secret());
         let old = TicketKeys::new([first.as_slice()]).seal(b"a", b"session", NOW).unwrap();
         let keys = TicketKeys::new([second.as_slice(), &first]);

@@ -74,7 +74,7 @@ fn what_others_have_is_no_mistyped_name() {
 }
 
 #[test]
-fn a_directive_that_is_not_supported_is_refused_with_what_to_use_instead() {
+fn unsupported_directives_name_a_replacement() {
     for (text, hint) in [
         (
             "http { server { location / { image_filter size; } } }",

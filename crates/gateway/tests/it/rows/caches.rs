@@ -290,7 +290,7 @@ fn k07_files_outlive_the_process_and_are_counted_again() {
 }
 
 #[test]
-fn k07_files_of_other_programs_are_left_alone_and_damaged_ones_are_removed() {
+fn k07_walk_keeps_foreign_files_and_removes_damaged_ones() {
     let (peer, _) = counting(plain);
     let folder = tempfile::tempdir().unwrap();
     let start = || {

@@ -49,7 +49,7 @@ fn all_are_served(gateway: &Gateway, bytes: usize, count: &AtomicUsize, clients:
 }
 
 #[test]
-fn k02_requests_that_wait_ask_the_upstream_if_the_folder_is_a_file() {
+fn k02_waiting_requests_ask_the_upstream_without_a_folder() {
     for bytes in [20, 200_000] {
         let (peer, count) = together(bytes, 9);
         let gateway = cached("", LOCK, &peer);
@@ -163,17 +163,17 @@ fn fills_in_the_middle(main: &str, slow_first: bool) {
 }
 
 #[test]
-fn k02_a_disk_that_fills_in_the_middle_cuts_no_client_while_the_first_one_is_slow() {
+fn k02_filling_disk_does_not_cut_a_slow_first_client() {
     with_own_mounts(|| fills_in_the_middle("", true));
 }
 
 #[test]
-fn k02_a_disk_that_fills_in_the_middle_cuts_no_client_while_another_one_is_slow() {
+fn k02_filling_disk_does_not_cut_a_slow_follower() {
     with_own_mounts(|| fills_in_the_middle("", false));
 }
 
 #[test]
-fn k02_a_disk_that_fills_in_the_middle_cuts_no_client_if_memory_is_short() {
+fn k02_filling_disk_and_short_memory_cut_no_client() {
     with_own_mounts(|| fills_in_the_middle("memory_budget 1m;", true));
 }
 
