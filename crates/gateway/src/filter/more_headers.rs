@@ -10,10 +10,10 @@ const OWN: [FieldId; 5] =
     [FieldId::Server, FieldId::Date, FieldId::ContentType, FieldId::ContentLength, FieldId::TransferEncoding];
 
 /// Evaluates the template of the field with this name, as one line.
-type Evaluate<'a> = &'a dyn Fn(&[u8], &Template, HeadView<'_>) -> Vec<u8>;
+type EvaluateField<'a> = &'a dyn Fn(&[u8], &Template, HeadView<'_>) -> Vec<u8>;
 
 /// Edits a head.
-pub(crate) fn edit(commands: &[HeaderCommandPlan], head: &mut ReplyHead, answer: &[u8], value: Evaluate<'_>) {
+pub(crate) fn edit(commands: &[HeaderCommandPlan], head: &mut ReplyHead, answer: &[u8], value: EvaluateField<'_>) {
     for command in commands {
         let media = head.fields.value(FieldId::ContentType, answer).unwrap_or_default();
         if command.covers_status(head.status) && command.covers_type(media) {
@@ -22,7 +22,7 @@ pub(crate) fn edit(commands: &[HeaderCommandPlan], head: &mut ReplyHead, answer:
     }
 }
 
-fn apply(edit: &HeaderEditPlan, head: &mut ReplyHead, answer: &[u8], value: Evaluate<'_>) {
+fn apply(edit: &HeaderEditPlan, head: &mut ReplyHead, answer: &[u8], value: EvaluateField<'_>) {
     let name = match &edit.name {
         HeaderNamePlan::Beginning(start) => &**start,
         HeaderNamePlan::Exact(name) => name.as_bytes(),

@@ -163,6 +163,22 @@ fn h54_early_hints_are_passed_and_other_interim_heads_dropped() {
 }
 
 #[test]
+fn h54_many_interim_heads_do_not_stop_the_response() {
+    let peer = peer(|mut service| {
+        while let Some((stream, _)) = service.whole_request() {
+            for _ in 0..12 {
+                service.respond(stream, 103, &[("link", "</a.css>")], false);
+            }
+            service.answer(stream, "hello");
+        }
+    });
+    let gateway = gateway("", "early_hints 1;", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let answer = client.get("/");
+    assert_eq!((answer.status, answer.text(), answer.interims.len()), (200, "hello".to_owned(), 12));
+}
+
+#[test]
 fn h55_early_response_flows_beside_the_request_body() {
     let peer = peer(|mut service| {
         let Some(stream) = service.request() else { return };
