@@ -1,6 +1,6 @@
 //! The body of a request without its framing: how far it was read, and its result.
 
-use http1::chunked::Decoder;
+use crate::downstream::h1::body::Chunks;
 use http1::{BodyFraming, ChunkError, Trailers};
 use std::io;
 
@@ -21,7 +21,7 @@ pub(crate) struct RequestBody {
 enum BodyState {
     Done,
     Length(u64),
-    Chunked(Box<Decoder>),
+    Chunked(Box<Chunks>),
     /// The stream's end marks the body's end.
     Stream,
 }
@@ -131,19 +131,18 @@ impl RequestBody {
                 sink(&bytes[..used]);
                 Ok(used)
             }
-            BodyState::Chunked(decoder) => {
+            BodyState::Chunked(chunks) => {
                 let mut used = 0;
                 while used < bytes.len() {
-                    let decoded = decoder.decode(&bytes[used..]).map_err(BodyError::Malformed)?;
-                    let data = &bytes[used..][decoded.data];
-                    self.received += data.len() as u64;
-                    if !data.is_empty() {
-                        sink(data);
+                    let piece = chunks.next_piece(&bytes[used..]).map_err(BodyError::Malformed)?;
+                    self.received += piece.data.len() as u64;
+                    if !piece.data.is_empty() {
+                        sink(piece.data);
                     }
-                    used += decoded.consumed;
-                    self.framing_bytes += (decoded.consumed - data.len()) as u64;
-                    if decoded.done {
-                        self.trailers = decoder.take_trailers();
+                    used += piece.used;
+                    self.framing_bytes += (piece.used - piece.data.len()) as u64;
+                    if let Some(trailers) = piece.end {
+                        self.trailers = trailers;
                         self.state = BodyState::Done;
                         break;
                     }

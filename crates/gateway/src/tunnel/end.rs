@@ -146,3 +146,104 @@ impl End<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
+    use std::rc::Rc;
+
+    /// A stream in memory: what its peer sends, what was sent to it, and what its window does not admit yet.
+    #[derive(Default)]
+    struct Wire {
+        incoming: RefCell<VecDeque<&'static [u8]>>,
+        is_over: Cell<bool>,
+        sent: RefCell<Vec<u8>>,
+        window: Cell<usize>,
+        has_ended: Cell<bool>,
+    }
+
+    struct InMemory(Rc<Wire>);
+
+    impl StreamEnd for InMemory {
+        fn read(&self, max: usize, look: &mut dyn FnMut(&[u8])) -> io::Result<Read<()>> {
+            let mut incoming = self.0.incoming.borrow_mut();
+            let Some(bytes) = incoming.pop_front() else {
+                return Ok(if self.0.is_over.get() { Read::Closed } else { Read::NotReady });
+            };
+            let (piece, rest) = bytes.split_at(bytes.len().min(max));
+            if !rest.is_empty() {
+                incoming.push_front(rest);
+            }
+            look(piece);
+            Ok(Read::Data(()))
+        }
+
+        fn write(&self, bytes: &[u8]) -> io::Result<()> {
+            self.0.sent.borrow_mut().extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn waiting_bytes(&self) -> usize {
+            self.0.sent.borrow().len().saturating_sub(self.0.window.get())
+        }
+
+        fn shutdown_write(&self) -> io::Result<()> {
+            self.0.has_ended.set(true);
+            Ok(())
+        }
+
+        fn is_failed(&self) -> bool {
+            false
+        }
+
+        fn held_bytes(&self) -> usize {
+            self.waiting_bytes()
+        }
+
+        fn peer(&self) -> PeerAddress {
+            PeerAddress::Ip(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    fn end() -> (Rc<Wire>, ClientEnd) {
+        let wire = Rc::new(Wire::default());
+        (Rc::clone(&wire), ClientEnd::Stream(Box::new(InMemory(wire))))
+    }
+
+    #[test]
+    fn a_stream_is_read_in_pieces_until_its_end() {
+        let (wire, client) = end();
+        wire.incoming.borrow_mut().push_back(b"hello");
+        let read = |max| client.borrowed().read_with(max, <[u8]>::to_vec).unwrap();
+        assert!(matches!(read(3), Read::Data(bytes) if bytes == b"hel"));
+        assert!(matches!(read(9), Read::Data(bytes) if bytes == b"lo"));
+        assert!(matches!(read(9), Read::NotReady));
+        wire.is_over.set(true);
+        assert!(matches!(read(9), Read::Closed));
+    }
+
+    #[test]
+    fn a_stream_keeps_its_bytes_itself_and_is_free_when_they_are_sent() {
+        let (wire, client) = end();
+        let mut spill = RareSpill::default();
+        assert!(client.borrowed().is_free(&spill));
+        assert_eq!(client.borrowed().write(&mut spill, b"four").unwrap(), 4);
+        assert!(spill.is_empty(), "the stream has them");
+        assert!(!client.borrowed().is_free(&spill));
+        assert_eq!(client.borrowed().flush(&mut spill).unwrap(), 0);
+        wire.window.set(4);
+        assert!(client.borrowed().is_free(&spill));
+    }
+
+    #[test]
+    fn closing_sends_the_end_of_a_stream_and_a_reset_does_not() {
+        let (wire, client) = end();
+        client.close();
+        assert!(wire.has_ended.get());
+        let (wire, client) = end();
+        client.reset();
+        assert!(!wire.has_ended.get() && Rc::strong_count(&wire) == 1);
+    }
+}

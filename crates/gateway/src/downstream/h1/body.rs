@@ -1,8 +1,32 @@
-//! Reads a request's body from the connection: its pending bytes first, then its socket.
+//! Reads a request's body from the connection: its pending bytes first, then its socket. The chunked coding of a body.
 
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::h1::connection::Connection;
+use http1::ChunkError;
+use http1::chunked::Decoder;
 use reactor::Read;
+
+/// A body in chunks.
+#[derive(Debug, Default)]
+pub(in crate::downstream) struct Chunks(Decoder);
+
+/// A piece of it.
+pub(in crate::downstream) struct ChunkPiece<'a> {
+    pub(in crate::downstream) data: &'a [u8],
+    /// Bytes of it, with the coding.
+    pub(in crate::downstream) used: usize,
+    /// The body ends here: its trailers.
+    pub(in crate::downstream) end: Option<Vec<u8>>,
+}
+
+impl Chunks {
+    /// The first piece of these bytes.
+    pub(in crate::downstream) fn next_piece<'a>(&mut self, bytes: &'a [u8]) -> Result<ChunkPiece<'a>, ChunkError> {
+        let decoded = self.0.decode(bytes)?;
+        let end = decoded.done.then(|| self.0.trailer_lines().to_vec());
+        Ok(ChunkPiece { data: &bytes[decoded.data], used: decoded.consumed, end })
+    }
+}
 
 impl Connection {
     /// Reads once, at most `max` bytes, and passes the body's bytes among them to the closure, in pieces.
