@@ -75,7 +75,7 @@ const STEPS: [Step; 16] = [
         minutes: "10",
         runs: Runs::Test(
             Some(("HOLDFAST_CACHE_FILES", "1000000")),
-            &["-p", "gateway", "--test", "alone", "many_files", "--", "--nocapture"],
+            &["-p", "gateway", "--release", "--test", "alone", "many_files", "--", "--nocapture"],
         ),
     },
     Step {
