@@ -57,7 +57,7 @@ impl Exchange {
             template.write(&ExchangeView::of(self), &mut text);
         }
         match plan.status {
-            301 | 302 | 303 | 307 | 308 => self.client_redirect(plan.status, text),
+            301 | 302 | 303 | 307 | 308 => self.client_redirect(plan.status, text, &plan.text),
             status if plan.text.is_some() || status < 400 => Reply {
                 status,
                 content_type: Some(plan.types.type_of(self.uri()))

@@ -17,7 +17,7 @@ use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
 use rules::program::{Did, FileTest, Machine, Place, Stop};
 use rules::slots::VarSlots;
-use rules::template::View;
+use rules::template::{Template, View};
 use rules::variable::Variable;
 use std::cell::RefCell;
 use std::fs::Metadata;
@@ -55,7 +55,9 @@ impl Exchange {
             match plan.program.run(place, &mut Rewriting { exchange: self, plan, trace }) {
                 Stop::End => return None,
                 Stop::Return(number) => return plan.answers.get(number as usize).map(|plan| self.return_step(plan)),
-                Stop::Redirect(status, url) => return Some(Step::Reply(self.client_redirect(status, url))),
+                Stop::Redirect(status, url) => {
+                    return Some(Step::Reply(self.client_redirect(status, url, plan.program.redirect_urls())));
+                }
                 Stop::Failed(message) => {
                     self.error_log(&message);
                     return Some(Step::Reply(Reply::error(500)));
@@ -71,13 +73,25 @@ impl Exchange {
     }
 
     /// Redirects the client to a configured URL. A URL with a control character, which a variable may contain, is
-    /// refused.
-    pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
+    /// refused. One of the templates `written` made it.
+    pub(crate) fn client_redirect<'a>(
+        &self,
+        status: u16,
+        url: Vec<u8>,
+        written: impl IntoIterator<Item = &'a Template>,
+    ) -> Reply {
         if !is_field_value(&url) {
-            self.error_log("a control character in the URL of a redirect; it is not sent");
+            self.refuse_url("a redirect", written);
             return Reply::error(500);
         }
         Reply { fields: vec![(FieldId::Location, self.absolute_location(url))], ..Reply::error(status) }
+    }
+
+    /// Logs that a URL has a control character, and the variable that contains it.
+    pub(crate) fn refuse_url<'a>(&self, of: &str, written: impl IntoIterator<Item = &'a Template>) {
+        let mut culprits = written.into_iter().map(|url| self.brought_by(url, |value| !is_field_value(value)));
+        let by = culprits.find(|by| !by.is_empty()).unwrap_or_default();
+        self.error_log(&format!("a control character in the URL of {of}{by}; it is not sent"));
     }
 
     /// `-f`, `-d`, `-e`, `-x`
