@@ -219,6 +219,15 @@ impl Program {
         self.list.is_empty()
     }
 
+    /// The URLs that `rewrite` sends clients to, and the arguments of these URLs.
+    pub fn redirect_urls(&self) -> impl Iterator<Item = &Template> {
+        let redirects = self.list.iter().filter_map(|instruction| match instruction {
+            Instruction::Rewrite(rewrite) if matches!(rewrite.then, Then::Redirect(_)) => Some(rewrite),
+            _ => None,
+        });
+        redirects.flat_map(|rewrite| std::iter::once(&rewrite.uri).chain(&rewrite.args))
+    }
+
     /// Runs from `place` on: the beginning at first, then where [`Stop::Look`] said. Instructions only lead forward, so each
     /// is run once at most.
     pub fn run<M: Machine>(&self, place: Place, machine: &mut M) -> Stop {

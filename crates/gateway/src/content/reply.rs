@@ -11,6 +11,7 @@ use crate::plan::program::ReturnPlan;
 use http1::outgoing::is_field_value;
 use http1::{FieldId, Method};
 use rules::precondition::{ModifiedSince, Validators, Verdict, evaluate};
+use rules::template::Template;
 use rules::time_format::Moment;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -58,7 +59,7 @@ impl Exchange {
             template.write(&ExchangeView::of(self), &mut text);
         }
         match plan.status {
-            301 | 302 | 303 | 307 | 308 => self.client_redirect(plan.status, text),
+            301 | 302 | 303 | 307 | 308 => self.client_redirect(plan.status, text, &plan.text),
             status if plan.text.is_some() || status < 400 => Reply {
                 status,
                 content_type: Some(plan.types.type_of(self.uri()))
@@ -107,13 +108,25 @@ impl Exchange {
     }
 
     /// Redirects the client to a configured URL. A URL with a control character, which a variable may contain, is
-    /// refused.
-    pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
+    /// refused. One of the templates `written` made it.
+    pub(crate) fn client_redirect<'a>(
+        &self,
+        status: u16,
+        url: Vec<u8>,
+        written: impl IntoIterator<Item = &'a Template>,
+    ) -> Reply {
         if !is_field_value(&url) {
-            self.error_log("a control character in the URL of a redirect; it is not sent");
+            self.refuse_url("a redirect", written);
             return Reply::error(500);
         }
         Reply { fields: vec![(FieldId::Location, self.absolute_location(url))], ..Reply::error(status) }
+    }
+
+    /// Logs that a URL has a control character, and the variable that contains it.
+    pub(crate) fn refuse_url<'a>(&self, of: &str, written: impl IntoIterator<Item = &'a Template>) {
+        let mut culprits = written.into_iter().map(|url| self.brought_by(url, |value| !is_field_value(value)));
+        let by = culprits.find(|by| !by.is_empty()).unwrap_or_default();
+        self.error_log(&format!("a control character in the URL of {of}{by}; it is not sent"));
     }
 
     /// Adds scheme and host to a path.

@@ -12,6 +12,7 @@ use crate::plan::location::LocationId;
 use http1::FieldId;
 use http1::outgoing::is_field_value;
 use rules::reply::PageTarget;
+use rules::template::Template;
 use std::rc::Rc;
 
 impl Exchange {
@@ -51,16 +52,16 @@ impl Exchange {
             }
             PageTarget::Redirect { status, location } => {
                 self.response.end_error_pages();
-                Step::Reply(self.redirect_reply(status, location))
+                Step::Reply(self.redirect_reply(status, location, page.written()))
             }
         })
     }
 
     /// Redirects the client; a path stays a path. A URL with a control character, which a variable may contain, is
     /// refused.
-    fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
+    fn redirect_reply(&self, status: u16, location: &[u8], written: &Template) -> Reply {
         if !is_field_value(location) {
-            self.error_log("a control character in the URL of an error page; it is not sent");
+            self.refuse_url("an error page", [written]);
             return Reply::error(500);
         }
         Reply { fields: vec![(FieldId::Location, location.to_vec())], ..Reply::error(status) }

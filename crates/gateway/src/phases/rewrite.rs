@@ -53,7 +53,9 @@ impl Exchange {
             match plan.program.run(place, &mut Rewriting { exchange: self, plan, trace }) {
                 Stop::End => return None,
                 Stop::Return(number) => return plan.answers.get(number as usize).map(|plan| self.return_step(plan)),
-                Stop::Redirect(status, url) => return Some(Step::Reply(self.client_redirect(status, url))),
+                Stop::Redirect(status, url) => {
+                    return Some(Step::Reply(self.client_redirect(status, url, plan.program.redirect_urls())));
+                }
                 Stop::Failed(message) => {
                     self.error_log(&message);
                     return Some(Step::Reply(Reply::error(500)));

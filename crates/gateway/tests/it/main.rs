@@ -10,6 +10,7 @@ mod close_reasons;
 mod codings;
 mod differential;
 mod drain;
+mod error_lines;
 mod error_pages;
 mod examples;
 mod explain;

@@ -225,8 +225,7 @@ fn with_small_disk(at: &std::path::Path, command: &Command) -> Command {
 #[test]
 fn l10_full_temp_disk_fails_only_its_request() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("not root: no disk can be mounted");
-        return;
+        return testkit::skip("only root can mount a disk");
     }
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = upstream.local_addr().expect("bound");
@@ -279,4 +278,44 @@ fn l10_full_temp_disk_fails_only_its_request() {
     assert!(answer.ends_with("ok"), "{answer}");
     let length = requests.recv_timeout(DEADLINE).expect("one request");
     assert!((40_000..41_000).contains(&length), "{length}: the upstream has seen nothing of the other");
+}
+
+/// Resident memory of a process in KB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// What a burst of large heads took is the kernel's again within a minute, not only in the account of the status page.
+#[test]
+fn l11_resident_memory_falls_after_a_burst() {
+    const CLIENTS: usize = 200;
+    const RETURNED_WITHIN: Duration = Duration::from_secs(60);
+    let silent = testkit::Peer::script(|mut talk| _ = talk.rest());
+    let mut instance = Instance::new("worker_processes 1;", &site(&silent.address().to_string()));
+    instance.start();
+    let worker = children(instance.pid())[0];
+    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
+    let before = resident_kb(worker);
+    let fields = format!("X: {}\r\n", "y".repeat(7000)).repeat(4);
+    let clients: Vec<TcpStream> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = connect(&instance);
+            write!(client, "GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").expect("sent");
+            client
+        })
+        .collect();
+    let least = before + 4 * 7 * CLIENTS as u64 / 2;
+    until("the requests are held", || resident_kb(worker) > least);
+    let burst = resident_kb(worker);
+    drop(clients);
+    let begun = Instant::now();
+    // A quarter may stay: pages that hold something else, too.
+    while resident_kb(worker) > before + (burst - before) / 4 {
+        let now = resident_kb(worker);
+        assert!(begun.elapsed() < RETURNED_WITHIN, "{before} KB before, {burst} KB in the burst, {now} KB now");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
 }

@@ -386,8 +386,7 @@ fn shortened_accept_queue_is_reported_at_start() {
 #[test]
 fn rights_are_given_up_where_there_are_any() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("not root: there are no rights to give up");
-        return;
+        return testkit::skip("only root has rights to give up");
     }
     let mut instance = Instance::new("", &returning("one"));
     let text = instance.text("nginx.conf").replace("user root;", "user nobody;");
@@ -416,8 +415,7 @@ fn status_line(process: u32, name: &str) -> String {
 #[test]
 fn only_a_transparent_bind_keeps_a_right_and_that_one_alone() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("not root: there are no rights to give up");
-        return;
+        return testkit::skip("only root has rights to give up");
     }
     let peer = testkit::Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
     let servers = |bind: &str| {
@@ -454,8 +452,7 @@ fn only_a_transparent_bind_keeps_a_right_and_that_one_alone() {
 #[test]
 fn quick_mode_of_root_drops_privileges() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("not root: there are no rights to give up");
-        return;
+        return testkit::skip("only root has rights to give up");
     }
     let peer = testkit::Peer::answering(|request| {
         let length = request.body.len().to_string();

@@ -57,6 +57,11 @@ impl ErrorPage {
         }
     }
 
+    /// The target as it is configured.
+    pub fn written(&self) -> &Template {
+        &self.target
+    }
+
     /// Where the page is found. `out` is cleared and holds the evaluated target.
     pub fn target<'a, V: View + ?Sized>(&self, view: &V, out: &'a mut Vec<u8>) -> PageTarget<'a> {
         out.clear();

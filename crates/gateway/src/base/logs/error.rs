@@ -4,7 +4,7 @@
 pub(crate) mod limiter;
 
 use crate::base::logs::bell::LogBell;
-use crate::base::logs::error::limiter::{Limiter, Suppressed, reason_key};
+use crate::base::logs::error::limiter::{Limiter, LineCause, Suppressed, reason_key};
 use crate::base::logs::place::LogPlace;
 use conf::value::words::LogLevel;
 use reactor::PeerAddress;
@@ -208,9 +208,14 @@ impl ErrorLog {
             return false;
         }
         let key = reason_key(level as u8, line.server, line.upstream.unwrap_or_default(), line.message);
+        let client = line.client.and_then(|client| match client {
+            PeerAddress::Ip(address) => Some(address.ip()),
+            PeerAddress::Unix(_) => None,
+        });
+        let cause = LineCause { key, phrase: line.message.as_bytes(), client };
         let mut told = Vec::new();
         let mut waiting = self.waiting(worker.into());
-        let admitted = waiting.limiter.admits(key, line.message.as_bytes(), self.now_ms(), &mut told);
+        let admitted = waiting.limiter.admits(cause, self.now_ms(), &mut told);
         self.tell(&mut waiting, &told);
         if admitted {
             let mut text = self.prefix(level);
@@ -253,12 +258,16 @@ impl ErrorLog {
     }
 
     fn tell(&self, waiting: &mut Waiting, told: &[Suppressed]) {
-        for Suppressed { count, phrase } in told {
+        for Suppressed { count, phrase, clients, has_others } in told {
             let mut line = self.prefix(Level::Warn);
             // Writing to a vector cannot fail.
             let _ = write!(line, "suppressed {count} more lines within a second like: ");
             escape(phrase, &mut line);
-            line.push(b'\n');
+            for (at, client) in clients.iter().enumerate() {
+                // Not `client:`, which programs that count lines of a client look for.
+                let _ = write!(line, "{}{client}", if at == 0 { ", clients: " } else { ", " });
+            }
+            line.extend_from_slice(if *has_others { b" and others\n" } else { b"\n" });
             self.push(waiting, &line);
         }
     }

@@ -10,6 +10,7 @@ mod charset;
 mod choosing;
 mod clients;
 mod codings;
+mod controls;
 mod fastcgi;
 mod files;
 mod geoip2;
@@ -84,6 +85,7 @@ impl Suite {
 pub(crate) fn suites() -> Vec<Suite> {
     let mut suites = vec![
         Suite { name: "arrived", text: include_str!("arrived.conf"), cases: arrived::cases(), files: Vec::new() },
+        Suite { name: "controls", text: include_str!("controls.conf"), cases: controls::cases(), files: Vec::new() },
         Suite { name: "heads", text: include_str!("heads.conf"), cases: heads::cases(), files: Vec::new() },
         Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
         Suite { name: "choosing", text: include_str!("choosing.conf"), cases: choosing::cases(), files: Vec::new() },
