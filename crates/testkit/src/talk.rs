@@ -260,7 +260,7 @@ impl Talk {
 
     /// Sends `close_notify` without a FIN and goes on listening: under TLS 1.3 it ends this direction only.
     pub fn end_session(&mut self) {
-        self.say_goodbye();
+        self.send_close_notify();
     }
 
     /// Ends the connection with RST.

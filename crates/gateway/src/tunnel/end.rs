@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_keeps_its_bytes_itself_and_is_free_when_they_are_sent() {
+    fn stream_keeps_its_bytes_until_they_are_sent() {
         let (wire, client) = end();
         let mut spill = RareSpill::default();
         assert!(client.borrowed().is_free(&spill));

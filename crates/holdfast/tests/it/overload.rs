@@ -291,12 +291,12 @@ fn resident_kb(pid: u32) -> u64 {
 #[test]
 fn l11_resident_memory_falls_after_a_burst() {
     const CLIENTS: usize = 200;
-    const RETURNED_WITHIN: Duration = Duration::from_secs(60);
+    const RETURNED_WITHIN: Duration = Duration::from_mins(1);
     let silent = testkit::Peer::script(|mut talk| _ = talk.rest());
     let mut instance = Instance::new("worker_processes 1;", &site(&silent.address().to_string()));
     instance.start();
     let worker = children(instance.pid())[0];
-    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
+    assert!(ask(&connect(&instance), "/alive").contains("200"));
     let before = resident_kb(worker);
     let fields = format!("X: {}\r\n", "y".repeat(7000)).repeat(4);
     let clients: Vec<TcpStream> = (0..CLIENTS)
@@ -317,5 +317,5 @@ fn l11_resident_memory_falls_after_a_burst() {
         assert!(begun.elapsed() < RETURNED_WITHIN, "{before} KB before, {burst} KB in the burst, {now} KB now");
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
+    assert!(ask(&connect(&instance), "/alive").contains("200"));
 }

@@ -2,7 +2,7 @@
 
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::h1::connection::Connection;
-use http1::ChunkError;
+use http1::{ChunkError, Trailers};
 use http1::chunked::Decoder;
 use reactor::Read;
 
@@ -16,14 +16,14 @@ pub(in crate::downstream) struct ChunkPiece<'a> {
     /// Bytes of it, with the coding.
     pub(in crate::downstream) used: usize,
     /// The body ends here: its trailers.
-    pub(in crate::downstream) end: Option<Vec<u8>>,
+    pub(in crate::downstream) end: Option<Trailers>,
 }
 
 impl Chunks {
     /// The first piece of these bytes.
     pub(in crate::downstream) fn next_piece<'a>(&mut self, bytes: &'a [u8]) -> Result<ChunkPiece<'a>, ChunkError> {
         let decoded = self.0.decode(bytes)?;
-        let end = decoded.done.then(|| self.0.trailer_lines().to_vec());
+        let end = decoded.done.then(|| self.0.take_trailers());
         Ok(ChunkPiece { data: &bytes[decoded.data], used: decoded.consumed, end })
     }
 }

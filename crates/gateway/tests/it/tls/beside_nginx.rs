@@ -219,9 +219,9 @@ fn sessions_last_as_long_as_with_nginx() {
     }
 }
 
-/// Under TLS 1.3 a close_notify ends one direction only: its client still waits for the answer.
+/// Under TLS 1.3 a `close_notify` ends one direction only: its client still waits for the answer.
 #[test]
-fn a_client_that_sends_only_close_notify_is_answered_as_with_nginx() {
+fn client_that_sends_only_close_notify_is_answered() {
     let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
     let (_, folder) = Scene::certificates();
     let (asked, go) = ([Signal::new(), Signal::new()], Signal::new());

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_many_clients_is_bounded_and_the_next_second_belongs_to_others() {
+    fn flood_of_many_clients_is_bounded_each_second() {
         let (mut limiter, mut told) = (Limiter::default(), Vec::new());
         let mut flood = |limiter: &mut Limiter, now_ms| {
             (0..10_000).filter(|number| limiter.admits(cause(1, "x", *number), now_ms, &mut told)).count()
