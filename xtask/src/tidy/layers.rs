@@ -7,7 +7,7 @@ use super::source::{Source, walk};
 use proc_macro2::{Span, TokenStream, TokenTree};
 
 /// From the top down.
-const LAYERS: [&str; 17] = [
+pub(super) const LAYERS: [&str; 17] = [
     "explain",
     "worker",
     "session",
@@ -31,14 +31,19 @@ const LAYERS: [&str; 17] = [
 const FOLDER: &str = "crates/gateway/src/";
 
 /// The position of a layer in the order; higher layers have lower numbers.
-fn place(layer: &str) -> Option<usize> {
+pub(super) fn place(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|name| *name == layer)
 }
 
+/// The layer of a file, by its folder; `None` if the rule does not concern the file.
+pub(super) fn layer_of(path: &str) -> Option<&str> {
+    let file = path.strip_prefix(FOLDER).filter(|file| *file != "lib.rs")?;
+    file.split('/').next()
+}
+
 pub(super) fn check(source: &Source) -> Vec<Finding> {
-    let Some(file) = source.path.strip_prefix(FOLDER).filter(|file| *file != "lib.rs") else { return Vec::new() };
+    let Some(layer) = layer_of(&source.path) else { return Vec::new() };
     let finding = |line, text| Finding { path: source.path.clone(), line, rule: "layers", text };
-    let layer = file.split('/').next().unwrap_or_default();
     let Some(own) = place(layer) else {
         return vec![finding(1, format!("`{layer}` is no layer: put the file into one of {}", LAYERS.join(", ")))];
     };

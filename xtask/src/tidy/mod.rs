@@ -11,6 +11,7 @@ mod exceptions;
 mod file_header;
 mod file_length;
 mod function_length;
+mod layer_methods;
 mod layers;
 mod links;
 mod one_name;
@@ -59,6 +60,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut findings = direction::check(&metadata::packages(workspace)?);
     let mut measures = Vec::new();
     let mut types = Vec::new();
+    let mut methods = layer_methods::Methods::default();
     let mut documents = BTreeMap::new();
     let mut examples = doc_examples::Examples::default();
     let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
@@ -95,20 +97,21 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(plain_words::check(&source));
         findings.extend(test_programs::check(&source));
         types.extend(one_name::collect(&source));
+        methods.note(&source);
         examples.note_source(&source);
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }
 
     findings.extend(one_name::check(types));
+    findings.extend(methods.check());
     findings.extend(examples.check());
     findings.extend(links::check(&documents, &files.iter().cloned().collect::<BTreeSet<String>>()));
 
     let file = workspace.root.join(exceptions::FILE);
     let listed = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", exceptions::FILE))?;
     if args.shrink {
-        std::fs::write(&file, exceptions::shrink(&listed, &measures)?)?;
-        return Ok(());
+        return Ok(std::fs::write(&file, exceptions::shrink(&listed, &measures)?)?);
     }
     findings.extend(exceptions::check(&listed, &measures)?);
 
