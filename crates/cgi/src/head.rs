@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_kept_in_their_order_with_line_ends_of_http() {
+    fn fields_keep_their_order_with_http_line_ends() {
         let (_, text) = head("A: 1\nB: 2\r\nTransfer-Encoding: chunked\nstatus-x: 3\n\nrest").unwrap().unwrap();
         assert_eq!(text, "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nstatus-x: 3\r\n\r\n");
     }
