@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_control_says_how_long() {
+    fn cache_control_sets_the_lifetime() {
         use Said::CacheControl;
         for (value, until, allows) in [
             ("max-age=10", 1010, true),

@@ -77,7 +77,7 @@ fn the_oldest_go_until_there_is_little_enough() {
 }
 
 #[test]
-fn one_fills_a_key_and_the_others_hear_of_it() {
+fn one_process_fills_a_key_and_others_learn_it() {
     let mut index = index(10);
     let [first, second] = [enter(&mut index, 1, 0).place, enter(&mut index, 1, 0).place];
     assert_eq!(index.lock(first, 100, 50), Lock::Taken);

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vary_names_makes_another_variant() {
+    fn fields_in_vary_make_variants() {
         let vary = b"Accept-Language, X-A";
         let german = variant(vary, &[("accept-language", "de")]);
         assert_eq!(german, variant(b"accept-language,x-a", &[("accept-language", " de "), ("other", "1")]));

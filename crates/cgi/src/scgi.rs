@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn values_hold_no_zero_byte_and_no_more_than_the_bound() {
+    fn values_have_no_zero_byte_and_a_bound() {
         let mut head = RequestHead::begin(Vec::new(), 0);
         head.param(b"A", b"b\0INJECTED\0c").unwrap();
         assert!(head.finish().ends_with(b"A\0b\0,"));

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_has_at_most_what_its_length_can_say() {
+    fn packet_is_bounded_by_its_length_field() {
         let mut head = RequestHead::begin(Vec::new(), 0, 0);
         assert_eq!(head.param(b"A", &vec![b'x'; 65_535]), Err(TooLarge(PARAMS_BYTES_MAX)));
         head.param(b"A", &vec![b'x'; 65_530]).unwrap();

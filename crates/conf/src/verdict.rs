@@ -57,7 +57,7 @@ mod tests {
     use crate::source::Span;
 
     #[test]
-    fn lines_are_those_of_nginx() {
+    fn lines_match_nginx() {
         let mut sources = SourceMap::default();
         let globals = sources.add(COMMAND_LINE, b"x;".to_vec());
         let file = sources.add("/etc/nginx/nginx.conf", b"a;\nb;\nx;\n".to_vec());

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_those_of_the_range_that_are_not_reserved() {
+    fn usable_ports_exclude_reserved_ones() {
         let of = |range: &str, reserved: &str| {
             let range = ("net.ipv4.ip_local_port_range".to_owned(), range.to_owned());
             let reserved = ("net.ipv4.ip_local_reserved_ports".to_owned(), reserved.to_owned());

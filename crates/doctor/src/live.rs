@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_summed_by_what_they_are_to_the_server() {
+    fn sockets_are_summed_by_their_role() {
         let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
         let listening = HashSet::from([8080]);
         let look = Look { settings: &settings, listening: &listening, peers: &[], from_proc: false };

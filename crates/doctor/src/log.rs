@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phrase_has_a_meaning_a_cure_and_a_side_effect() {
+    fn every_phrase_has_meaning_cure_and_side_effect() {
         for phrase in &PHRASES {
             let parts = [phrase.cause, phrase.meaning, phrase.cure, phrase.side_effect];
             assert!(parts.iter().all(|part| !part.is_empty()), "{}", phrase.name);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_does_not_change_is_taken_over_by_the_own_clock() {
+    fn stale_lease_is_taken_over_by_the_local_clock() {
         let (mut b, start) = (Elector::new("b"), Instant::now());
         // Its times are those of a clock that is a century ahead.
         let lease = LeaseSpec {

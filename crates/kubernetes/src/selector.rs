@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_those_of_kubectl() {
+    fn selectors_match_kubectl() {
         let labels = [("team", "a"), ("tier", "live")];
         for fits in
             ["", "team=a", "team == a, tier!=test", "team in (b, a)", "tier notin (x)", "team", "!public", "x!=1"]

@@ -73,7 +73,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn the_state_comes_back_and_only_its_owner_may_read_it() {
+    fn saved_state_returns_and_only_its_owner_reads_it() {
         let folder = tempfile::tempdir().unwrap();
         assert!(load(folder.path()).unwrap().is_none());
         let mut store = Store::new("p", References::new());

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_understood_and_a_stranger_is_shown_the_list() {
+    fn typo_gets_a_suggestion_and_unknown_names_the_list() {
         let names = || ["rounds", "order", "warm_up"].into_iter();
         assert_eq!(nearest("ruonds", names()), Some("rounds"));
         assert_eq!(nearest("warm", names()), Some("warm_up"));

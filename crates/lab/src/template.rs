@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_come_at_once_with_the_part_that_they_are_about() {
+    fn reports_all_errors_at_once_with_their_part() {
         assert_eq!(filled("{{a}} {{proxy}} {{ b}}"), Err(vec!["{{a}} no a".to_owned(), "{{ b}} no b".to_owned()]));
         let open = filled("x {{proxy\n}} {{proxy}}").expect_err("the first is open");
         assert_eq!(open, ["{{proxy this template is not closed"]);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_counts_as_late_where_it_is_large_beside_the_latencies() {
+    fn lag_is_late_if_large_beside_latencies() {
         assert_eq!(summary(900_000, 100_000, true).health().late, None, "within what a timer does");
         assert_eq!(summary(5_000_000, 500_000_000, true).health().late, None, "a hundredth of what was measured");
         let health = summary(5_000_000, 20_000_000, true).health();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_without_rest_is_the_bottleneck_of_a_closed_loop() {
+    fn busy_thread_is_the_bottleneck_of_a_closed_loop() {
         let mut busy = summary(1, 1, false);
         busy.record.generator.spent_most = crate::Spent { cpu_ns: 990_000_000, waited_ns: None };
         let health = busy.health();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_due_at_even_distances_from_zero_on() {
+    fn constant_rate_is_evenly_spaced_from_zero() {
         let times = arrivals(&[stage(0.5, 10.0, 10.0)], Spacing::Constant, 0, 1);
         assert_eq!(times, [0, 100_000_000, 200_000_000, 300_000_000, 400_000_000]);
     }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn reads_this_machines_processors() {
         let mut processors = Processors::new();
         assert!(processors.before.all > 0);
         assert!(processors.lap().all < processors.before.all, "a lap is less than everything since the start");

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sparse_histogram_says_the_same_and_can_be_added() {
+    fn sparse_histogram_equals_the_full_one_and_adds() {
         let (mut one, mut other) = (Latencies::default(), Latencies::default());
         for value in 1..3000u64 {
             if value % 2 == 0 { &mut one } else { &mut other }.record(value * value * 1_000);

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_served_address_and_sends_no_load_that_cannot_fit() {
+    fn uses_the_served_address_and_refuses_impossible_loads() {
         let served = TcpListener::bind("127.0.0.1:0").unwrap();
         served.set_nonblocking(true).unwrap();
         let address = served.local_addr().unwrap();

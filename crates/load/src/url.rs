@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_with_its_reason() {
+    fn refuses_unusable_urls_with_a_reason() {
         let error = |text: &str| text.parse::<Url>().unwrap_err();
         assert_eq!(error("https:/a/"), UrlError::NotHttp);
         assert_eq!(error("a.example/"), UrlError::NotHttp);

@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_taken_as_rfc_9110_says() {
+    fn ranges_follow_rfc_9110() {
         let range = |start, end| Some(PagePart::Range { start, end });
         for (value, part) in [
             ("bytes=0-0", range(0, 1)),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_can_be_taken_once_when_the_job_says_so() {
+    fn finished_result_is_taken_once() {
         let pool = Offload::new(2, 10);
         let (pending, finished) = run(&pool, || 6 * 7);
         finished.recv_timeout(SOON).unwrap();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_escaped_and_the_text_of_the_format_is_not() {
+    fn values_are_escaped_but_not_the_format() {
         let request = b"a\"\\\n\x7f\xe9\x1f\x08\x0c\r\tz";
         let default = line(LogEscape::Default, &["request"], request);
         assert_eq!(default, br#"|"a\x22\x5C\x0A\x7F\xE9\x1F\x08\x0C\x0D\x09z"#);
@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn eight_bytes_at_a_time_find_the_same_as_single_bytes(value in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn eight_byte_search_matches_the_bytewise_one(value in prop::collection::vec(any::<u8>(), 0..24)) {
             prop_assert_eq!(has_any(&value, LogEscape::Default), value.iter().any(|&byte| is_escaped_by_default(byte)));
             prop_assert_eq!(has_any(&value, LogEscape::Json), value.iter().any(|&byte| is_escaped_in_json(byte)));
         }

@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_second_goes_at_once_and_then_the_rate_holds() {
+    fn first_second_passes_at_once_then_the_rate_applies() {
         let mut pace = Pace::new(1000, 0, 5000);
         assert_eq!(pace.room(0, 5000), Ok(1000));
         pace.note(0, 1000, 5000);

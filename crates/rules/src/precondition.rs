@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_compared_as_the_directive_says() {
+    fn date_comparison_follows_the_directive() {
         let conditions = Conditions { modified_since: Some(DATE), ..Conditions::default() };
         for (modified, mode, expected) in [
             (TIME, ModifiedSince::Exact, Verdict::NotModified),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_wildcard_needs_a_label_and_the_dot_form_does_not() {
+    fn leading_wildcard_needs_a_label_but_the_dot_does_not() {
         let (names, _) = names(&["*.example.org", ".example.com"]);
         assert_eq!(server_of(&names, "example.org"), DEFAULT);
         assert_eq!(server_of(&names, "example.com"), 1);

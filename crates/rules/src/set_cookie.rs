@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_replaced_as_a_whole_and_keeps_its_dot() {
+    fn replaced_domain_keeps_its_dot() {
         let rules = domain(text("inside.test"), Template::variable(Variable::Host));
         for (value, expected) in [
             ("a=b; Domain=inside.test", Some("a=b; Domain=gateway.test")),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_replaced_at_its_beginning_or_by_an_expression() {
+    fn path_is_replaced_by_prefix_or_expression() {
         let template = |text: &str| Template::constant(text.as_bytes());
         let prefix = RedirectRule { from: RedirectFrom::Prefix(template("/app/")), to: template("/") };
         let rules = CookieRules { paths: Redirects([prefix].into()), ..CookieRules::default() };

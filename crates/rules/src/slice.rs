@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_piece_has_the_first_byte_that_is_asked_for() {
+    fn first_slice_contains_the_requested_byte() {
         let start = |range: &str| Slice::first(10, Some(range.as_bytes()), false).start;
         assert_eq!([start("bytes=0-"), start("bytes=9-12"), start("bytes=25-25"), start("BYTES= 31-")], [0, 0, 20, 30]);
         assert_eq!([start("bytes=-5"), start("bytes=25-26,31-32"), start("items=25-"), start("bytes=")], [0; 4]);

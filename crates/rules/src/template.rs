@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_of_an_own_expression_hide_those_of_the_exchange() {
+    fn local_captures_hide_those_of_the_exchange() {
         let mut users = UserVariables::default();
         let pattern = Pattern::compile(b"^(?<one>.)(.)?$", false, &mut users).unwrap();
         let mut captures = Captures::default();

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_nginx() {
+    fn numbers_match_nginx() {
         let mut counter = Counter::new(0x1234_5678);
         let id = counter.next([127, 0, 0, 1], 0x0102_0304);
         assert_eq!(id.shown("uid"), "uid=0100007F040302017856341202030303");

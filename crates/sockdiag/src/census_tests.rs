@@ -99,7 +99,7 @@ fn restarted_dump_counts_only_its_last_pass() {
 }
 
 #[test]
-fn a_read_that_comes_back_empty_is_no_reason_to_go_on_for_ever() {
+fn empty_read_does_not_loop_forever() {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");
     let mut census = Census { socket: Some(ours), ..Census::new(Source::Netlink) };

@@ -77,7 +77,7 @@ mod tests {
     use crate::Timer;
 
     #[test]
-    fn a_million_fit_in_64_mb_and_nothing_that_matters_is_lost() {
+    fn a_million_sockets_fit_in_64_mb() {
         assert_eq!(size_of::<Compact>(), 56);
         let socket = Socket {
             state: State::CloseWait,

@@ -188,7 +188,7 @@ IpExt: 0
 ";
 
     #[test]
-    fn counters_are_found_by_name_and_absent_ones_are_not_zero() {
+    fn absent_counters_are_not_zero() {
         let mut counters = Counters::parse(SNMP);
         assert_eq!(
             (counters.active_opens, counters.passive_opens, counters.segments_retrans),

@@ -372,7 +372,7 @@ mod tests {
 
     /// What a process opens and closes while it is looked into is counted in place of what it holds all the time.
     #[test]
-    fn descriptors_behind_those_that_came_meanwhile_are_found() {
+    fn finds_descriptors_behind_new_ones() {
         let listeners: Vec<_> = (0..40).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let folder = openat(CWD, "/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         // As if there had been so few descriptors at first: all others came since, or lie behind those that did.

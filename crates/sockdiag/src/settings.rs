@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_counted_without_those_reserved() {
+    fn port_count_excludes_reserved_ones() {
         let settings = Settings {
             port_range: parse_port_range("32768\t60999\n"),
             reserved_ports: parse_port_list("8080,40000-40009,60999\n"),

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval_to_the_last_digit() {
+    fn same_seed_gives_the_same_interval() {
         let sample = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0];
         let of = |seed| interval(&sample, drawn(&mut Random::from_seed(seed), 0.95), median).expect("values");
         assert_eq!(of(1), of(1));

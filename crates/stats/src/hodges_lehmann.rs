@@ -55,14 +55,14 @@ mod tests {
     const Y: [f64; 6] = [5.2, 5.5, 6.0, 5.1, 5.7, 5.3];
 
     #[test]
-    fn the_estimates_are_those_counted_with_numpy() {
+    fn estimates_match_numpy() {
         // numpy.median([a - b for a in X for b in Y]) = 0.8; numpy.median of the 21 Walsh averages of X = 6.25
         assert!((difference(&X, &Y).expect("values") - 0.8).abs() < 1e-12);
         assert!((centre(&X).expect("values") - 6.25).abs() < 1e-12);
     }
 
     #[test]
-    fn the_interval_of_six_is_their_range_and_five_have_none() {
+    fn interval_of_six_is_their_range_and_five_have_none() {
         let interval = centre_interval(&X, 0.95).expect("six values");
         assert_eq!((interval.low, interval.high), (5.8, 7.0));
         assert_eq!(centre_interval(&X[..5], 0.95), None);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_arms_say_nothing_and_empty_ones_cannot_be_compared() {
+    fn equal_arms_are_undecided_and_empty_ones_an_error() {
         assert_eq!(mann_whitney(&[1.0; 8], &[1.0; 8]).expect("values").p, 1.0);
         assert_eq!(mann_whitney(&[1.0; 80], &[1.0; 80]).expect("values").p, 1.0);
         assert_eq!(mann_whitney(&[], &[1.0]), None);

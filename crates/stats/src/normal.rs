@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_are_those_of_scipy() {
+    fn tails_match_scipy() {
         // scipy 1.17.1: 2 * scipy.stats.norm.sf(z)
         for (z, tail) in [
             (0.0, 1.0),

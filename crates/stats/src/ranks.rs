@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn both_distributions_match_those_counted_by_hand() {
+    fn distributions_match_hand_counts() {
         // Subsets of {1, 2, 3}: sums 0 1 2 3 3 4 5 6.
         assert_eq!(subset_sums(&[1, 2, 3]).map_or_eighths(), [1, 1, 1, 2, 1, 1, 1]);
         // Pairs of {1, 2, 3, 4}: sums 3 4 5 5 6 7.

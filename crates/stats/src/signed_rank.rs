@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_left_out_and_nothing_but_zeros_says_nothing() {
+    fn zeros_are_dropped_and_all_zeros_are_undecided() {
         assert_eq!(signed_rank(&[0.0, 1.0, 2.0, 0.0]).expect("numbers").n, 2);
         assert_eq!(signed_rank(&[0.0; 9]).expect("numbers").p, 1.0);
         assert_eq!(signed_rank(&[f64::NAN]), None);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_the_columns_and_the_summary_that_plotters_read() {
+    fn text_has_columns_and_summary_for_plotters() {
         let text = one_to(4).encode_hgrm(1e6);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");

@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quartiles_are_those_of_numpy() {
+    fn quartiles_match_numpy() {
         // numpy.percentile([3, 1, 4, 1, 5, 9, 2, 6], [25, 50, 75]) = [1.75, 3.5, 5.25]
         let summary = Summary::of(&[3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]).expect("values");
         assert_eq!((summary.quartile_low, summary.median, summary.quartile_high), (1.75, 3.5, 5.25));

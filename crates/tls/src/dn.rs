@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_separates_is_escaped() {
+    fn separators_are_escaped() {
         let escaped = |text: &str| {
             let mut out = String::new();
             push_escaped(text, &mut out);

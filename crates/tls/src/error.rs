@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phrases_are_those_that_people_search_for() {
+    fn phrases_match_known_error_texts() {
         let alert = TlsError::Handshake(Error::AlertReceived(AlertDescription::CertificateUnknown));
         assert_eq!(
             alert.phrase(),

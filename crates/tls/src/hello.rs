@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_clear_text_from_tls() {
+    fn distinguishes_clear_text_from_tls() {
         assert!(matches!(find(b"GET / HTTP/1.1\r\n"), Err(TlsError::NotTls { is_http: true })));
         assert!(matches!(find(&[0, 1, 2]), Err(TlsError::NotTls { is_http: false })));
         assert!(matches!(find(&[0x80, 0x2e, 1]), Err(TlsError::OldHello)));

@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_a_thread_have_a_limit_and_go_with_their_connection() {
+    fn per_thread_keys_are_bounded_and_freed() {
         let key = || PackedKey::new(&AES_256_GCM, AeadKey::from([7; 32]), Iv::new([1; 12]));
         let tag = |key: &mut PackedKey| {
             let mut bytes = [9; 30];
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn every_suite_of_rustls_is_made_small_and_keeps_its_parameters() {
+    fn every_small_suite_keeps_its_parameters() {
         for own in ALL_CIPHER_SUITES {
             let ours = small(*own);
             assert_eq!(ours.suite(), own.suite());

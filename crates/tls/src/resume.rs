@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_opens_until_the_timeout_and_no_longer_than_a_week() {
+    fn ticket_opens_until_its_timeout_of_at_most_a_week() {
         for (asked, seconds) in [(60, 60), (u32::MAX, 7 * 86_400)] {
             let keys = TicketKeys::random().lifetime_seconds(asked);
             let ticket = keys.seal(b"a", b"session", NOW).unwrap();

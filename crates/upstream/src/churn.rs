@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_100_under_a_load_of_1000_gets_advice() {
+    fn pool_of_100_under_a_load_of_1000_gets_advice() {
         let limits = GroupLimits::keepalive(25, false, 4);
         let found = shortages(&limits, &counts(100, 0, 0), &counts(54_100, 0, 0));
         assert_eq!(found, [Shortage::Idle { closed: 54_000, keepalive: 25, peak: 1000, enough: 250 }]);

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn p03_a_fin_alone_proves_nothing_for_the_peer_may_still_read() {
+    fn p03_fin_alone_is_no_proof() {
         assert_eq!(examine(Ending::Fin, 541, 541), Finding::Pending);
         assert_eq!(examine(Ending::Fin, 541, 584), Finding::Unproved);
     }

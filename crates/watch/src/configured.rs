@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn backlogs_are_those_of_the_text_or_nginx_s_own() {
+    fn backlogs_come_from_the_text_or_nginx_defaults() {
         let text =
             "events {} http { server { listen 127.0.0.1:80 backlog=9000; listen 81; listen unix:/x; return 204; } }";
         let mut asked = backlogs_of(text).unwrap();

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_keep_their_beat_and_say_what_they_leave_out() {
+    fn looks_keep_their_period_and_report_skips() {
         let seconds = Duration::from_secs_f64;
         assert_eq!(next_look(seconds(2.0), seconds(0.0), seconds(0.3)), (seconds(2.0), 0));
         assert_eq!(next_look(seconds(2.0), seconds(4.0), seconds(6.0)), (seconds(6.0), 0));

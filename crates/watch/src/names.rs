@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn services_are_found_by_name_and_alias_and_only_those_of_tcp() {
+    fn services_are_found_by_name_and_alias_for_tcp_only() {
         let services = "# names\ndomain 53/udp\nhttps\t443/tcp  www-ssl # secure\nodd\nntp 123/udp\nhttp 80/tcp www\n";
         let of = |name| port_of(services, name);
         assert_eq!((of("https"), of("www-ssl"), of("www"), of("secure")), (Some(443), Some(443), Some(80), None));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_in_any_part_of_a_frame_comes_back_from_its_bytes() {
+    fn frame_position_is_restored_from_its_bytes() {
         let mut bytes = Vec::new();
         encode_frame(true, Opcode::Binary, Some([1, 2, 3, 4]), &[b'x'; 300], &mut bytes);
         encode_frame(true, Opcode::Binary, None, &vec![b'x'; 70_000], &mut bytes);

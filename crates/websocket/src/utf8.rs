@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_text_is_refused_as_soon_as_it_can_be() {
+    fn impossible_text_is_refused_at_once() {
         // A surrogate, an overlong form, beyond U+10FFFF, a byte that never occurs: none can be repaired by what follows.
         for (bytes, at) in [(&b"\xed\xa0"[..], 2), (b"\xc0", 1), (b"\xe0\x80", 2), (b"\xf4\x90", 2), (b"\xff", 1)] {
             let mut utf8 = Utf8::default();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_files_is_held_against_what_there_is() {
+    fn chosen_files_are_checked_against_the_existing() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.toml", "a.toml", "proxy.conf"] {
             fs::write(folder.path().join(name), "").unwrap();

@@ -62,7 +62,7 @@ mod tests {
 
     /// A page written by hand has, on its second line, the words of the program's source that produce its log line.
     #[test]
-    fn lines_of_hand_written_pages_are_those_of_the_program() {
+    fn quoted_lines_match_the_program() {
         let made: Vec<&str> = doctor::log::pages::pages().iter().map(|page| page.name).collect();
         let source = sources(&root().join("crates"));
         let mut checked = 0;

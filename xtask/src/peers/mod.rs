@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_cannot_start_is_an_error_and_not_a_version() {
+    fn unstartable_program_is_an_error() {
         let shell = find_program("sh").unwrap();
         let broken = Peer {
             name: "broken",

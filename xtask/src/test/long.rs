@@ -182,7 +182,7 @@ mod tests {
     use clap::Parser as _;
 
     #[test]
-    fn steps_are_chosen_by_name_and_an_unknown_name_is_refused() {
+    fn steps_are_chosen_by_name_and_unknown_ones_refused() {
         let chosen = choose(&["soak".to_owned()]).unwrap();
         assert_eq!(chosen.iter().map(|step| step.name).collect::<Vec<_>>(), ["soak"]);
         assert_eq!(choose(&[]).unwrap().len(), STEPS.len());

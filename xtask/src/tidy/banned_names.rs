@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn finds_names_without_meaning() {
         assert_eq!(found("mod util;\nmod common {}\nstruct PoolManager;\nstruct Helper;\n").len(), 4);
         assert_eq!(found("enum HelperKind {}\nstruct RequestContext;\n"), ["HelperKind", "RequestContext"]);
         assert_eq!(found("impl Pool { fn get_idle(&self) {} }\ntrait T { fn get_one(); }\n"), ["get_idle", "get_one"]);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_merely_contain_them_and_names_of_others_are_fine() {
+    fn ignores_longer_words_and_foreign_names() {
         let text = "use other::{Helper, backend};\nuse anyhow::Context as _;\nenum Context { Http }\n\
                     fn budget(target: u8) { other::backend(); let commonly = 1; }\nfn get(&x: &u8) {}\nmod tests {}\n";
         assert_eq!(found(text), [""; 0]);

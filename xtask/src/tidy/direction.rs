@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_crate_may_use_pure_crates_and_test_with_anything() {
+    fn pure_crates_use_pure_crates_and_test_with_anything() {
         assert_eq!(texts("rules", &[("conf", None), ("memchr", None), ("reactor", Some("dev"))]), [""; 0]);
         assert_eq!(texts("rules", &[("reactor", None)]), ["is pure and must not depend on `reactor`, which is not"]);
         assert_eq!(texts("rules", &[("reactor", Some("build"))]).len(), 1);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_runs_the_gateway_depends_on_it() {
+    fn only_listed_crates_depend_on_the_gateway() {
         assert_eq!(texts("holdfast", &[("gateway", None)]), [""; 0]);
         assert_eq!(texts("control", &[("gateway", None)]), [""; 0]);
         for tool in ["load", "doctor", "lab", "origin"] {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn testkit_stays_out_of_releases_and_every_crate_has_a_place() {
+    fn testkit_stays_out_of_releases_and_crates_have_a_place() {
         assert_eq!(texts("gateway", &[("testkit", Some("dev"))]), [""; 0]);
         assert_eq!(texts("gateway", &[("testkit", None)]), ["`testkit` is for [dev-dependencies] only"]);
         assert_eq!(texts("surprise", &[]).len(), 1);

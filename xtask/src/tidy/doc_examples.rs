@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_needs_rustdoc_and_a_crate_without_one_does_not() {
+    fn only_crates_with_examples_run_rustdoc() {
         let (with, without) = ("[package]\n", "[lib]\ndoctest = false\n");
         let example = "//! A.\n\nfn f() {}\n\n/// B.\n///\n/// ```no_run\n/// f();\n/// ```\nfn g() {}\n";
         let drawing = "//! A.\n//!\n//! ```text\n//! a -> b\n//! ```\n";

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_read_is_an_error_with_its_place() {
+    fn unreadable_line_is_an_error_with_its_place() {
         let error = check("file-length a.rs many\n", &[]).unwrap_err();
         assert!(error.to_string().contains("tidy-exceptions.txt:1"));
         assert!(check("file-length a.rs 700\nfile-length a.rs 800\n", &[]).is_err());

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_lower_layers_and_of_the_own_one_are_right() {
+    fn imports_of_lower_and_own_layers_are_right() {
         let text = "use crate::base::close;\nuse crate::registry::pool;\nuse crate::{plan, NGINX_VERSION};\n";
         assert_eq!(lines("crates/gateway/src/registry/ports.rs", text), [0; 0]);
         assert_eq!(lines("crates/load/src/x.rs", "use crate::worker::Worker;\n"), [0; 0]);

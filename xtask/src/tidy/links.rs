@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_handbook_that_its_list_does_not_have_is_found() {
+    fn unlisted_handbook_page_is_found() {
         let listed = [("docs/guide/SUMMARY.md", "* [a](a.md)\n"), ("docs/guide/a.md", "# A\n")];
         assert_eq!(found(&listed), [""; 0]);
         let more = [listed[0], listed[1], ("docs/guide/b.md", "# B\n")];

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_of_one_machine_is_found_in_any_kind_of_file() {
+    fn finds_paths_of_one_machine_in_any_file() {
         let text = format!("fine\nsee {}notes\nand {}/x\n", WORKPLACES[0], WORKPLACES[1]);
         let lines: Vec<usize> = check("README.md", text.as_bytes()).iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [2, 3]);

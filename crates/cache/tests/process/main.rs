@@ -62,7 +62,7 @@ const PURGE_MAX: Duration = Duration::from_millis(1);
 
 #[test]
 #[ignore = "measures time: on a quiet machine, in release"]
-fn a_purge_among_a_million_keys_holds_no_lock_for_long() {
+fn purging_a_million_keys_holds_no_lock_for_long() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut index = load(records());
     let began = Instant::now();
@@ -76,7 +76,7 @@ fn a_purge_among_a_million_keys_holds_no_lock_for_long() {
 
 #[test]
 #[ignore = "measures time: on a quiet machine, in release"]
-fn a_million_keys_are_ready_from_a_snapshot_in_five_seconds() {
+fn snapshot_of_a_million_keys_loads_in_five_seconds() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let bytes = encode_snapshot(records());
     let (began, used) = (Instant::now(), cpu_time());

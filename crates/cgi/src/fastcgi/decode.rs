@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_not_ended_before_the_last_byte_of_its_end() {
+    fn request_ends_only_with_its_last_byte() {
         let bytes = response();
         let (.., ended, _) = decode(&bytes[..bytes.len() - 1], 7).unwrap();
         assert!(!ended);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_byte_of_an_id_is_named_as_in_nginx() {
+    fn wrong_byte_of_an_id_is_reported_as_in_nginx() {
         assert_eq!(RecordError::RequestId(2).to_string(), "upstream sent unexpected FastCGI request id low byte: 2");
         assert_eq!(RecordError::RequestId(257).to_string(), "upstream sent unexpected FastCGI request id high byte: 1");
     }

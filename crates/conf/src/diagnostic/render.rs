@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn data_says_the_same_as_text() {
+    fn json_matches_the_text() {
         let (sources, file) = sources(b"a;\nb c;\n");
         let record = Diagnostic::warning(Span { file, start: 3, end: 6 }, "m").with_hint("h").record(&sources);
         assert_eq!((record.line, record.column, record.end_line, record.end_column), (2, 1, 2, 4));

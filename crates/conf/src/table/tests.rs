@@ -277,7 +277,7 @@ const STREAM: &str = "stream proxy_protocol_timeout preread_buffer_size preread_
     pass ssl_alpn ssl_handshake_timeout";
 
 #[test]
-fn what_takes_effect_is_on_our_list() {
+fn lowered_directives_are_on_our_list() {
     let core: Vec<_> = words(CORE).collect();
     for row in all().iter().filter(|row| matches!(row.support, Support::Yes | Support::With(_))) {
         let is_acme = row.module.0 == "ngx_http_acme_module" && ACME.split(' ').any(|name| name == row.name);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_keeps_its_uri_and_whether_it_named_a_port() {
+    fn url_keeps_its_uri_and_explicit_port() {
         let url = parse_url(b"backend/x?y").unwrap();
         assert_eq!((url.host, url.port, url.uri), (Host::Name("backend".into()), None, &b"/x?y"[..]));
         let url = parse_url(b"[::1]:81/").unwrap();

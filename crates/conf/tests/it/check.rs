@@ -57,7 +57,7 @@ fn distinguishes_foreign_from_mistyped_directives() {
 }
 
 #[test]
-fn what_others_have_is_no_mistyped_name() {
+fn foreign_directives_are_no_typos() {
     for (text, hint) in [
         ("http { api; }", "it belongs to NGINX Plus; `status_page` shows"),
         (

@@ -477,7 +477,7 @@ fn whatever_nginx_takes_is_taken_or_called_known() {
 }
 
 #[test]
-fn the_newest_nginx_and_we_agree_on_the_shape_of_stream() {
+fn newest_nginx_accepts_the_same_stream_blocks() {
     let Some(nginx) = peer_or_skip(&["nginx-new"]) else { return };
     let installed = version_of(&nginx);
     let rows = table::all();

@@ -29,7 +29,7 @@ fn errors(block: &str, state: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn the_servers_are_those_of_the_file() {
+fn servers_come_from_the_file() {
     let (errors, servers) =
         group("zone peers 64k; state peers.conf;", Some("server 10.0.0.1;\nserver 10.0.0.2 backup;\n"));
     assert_eq!((errors, servers), (vec![], vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]));
@@ -49,7 +49,7 @@ fn a_group_has_one_list_of_servers() {
 }
 
 #[test]
-fn a_state_file_holds_servers_only_and_is_named_by_its_group() {
+fn state_file_holds_servers_and_is_named_after_its_group() {
     let refused = "nginx: [emerg] a state file holds \"server\" directives only in /etc/nginx/peers.conf:2";
     assert_eq!(errors("state peers.conf;", Some("server 10.0.0.1;\nkeepalive 4;\n")), [refused]);
     let unknown = errors("state peers.conf;", Some("sever 10.0.0.1;"));
@@ -61,7 +61,7 @@ fn a_state_file_holds_servers_only_and_is_named_by_its_group() {
 }
 
 #[test]
-fn a_file_that_is_there_and_cannot_be_read_is_an_error() {
+fn unreadable_state_file_is_an_error() {
     struct Locked;
     impl conf::Loader for Locked {
         fn read(&mut self, path: &Path) -> std::io::Result<Vec<u8>> {

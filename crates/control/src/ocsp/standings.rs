@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_second_counts_those_that_were_kept_back() {
+    fn suppressed_lines_are_counted_once_a_second() {
         let (lines, begun) = (Lines::default(), Instant::now());
         let at = |ms| begun + Duration::from_millis(ms);
         assert_eq!([0, 1, 999].map(|ms| lines.admit(at(ms))), [Some(0), None, None]);

@@ -239,7 +239,7 @@ fn serves_waiting_requests_when_a_peer_passes_again() {
 }
 
 #[test]
-fn a_backup_is_used_when_the_checks_of_the_others_fail() {
+fn backup_serves_when_checks_of_the_others_fail() {
     let mood = status(500);
     let (one, backup) = (moody("one", &mood), moody("backup", &status(200)));
     let group = "server {upstream:0}; server {upstream:1} backup; health_check interval=10ms uri=/healthz;";

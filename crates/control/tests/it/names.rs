@@ -102,7 +102,7 @@ fn a_floor_follows_the_name_without_a_request() {
 }
 
 #[test]
-fn a_request_in_line_gets_a_peer_that_has_come_since() {
+fn waiting_request_gets_a_peer_added_meanwhile() {
     let (go, asked) = (Signal::new(), Signal::new());
     let busy = Peer::script({
         let (go, asked) = (go.clone(), asked.clone());
@@ -177,7 +177,7 @@ fn a_higher_priority_is_backup_and_weights_share() {
 }
 
 #[test]
-fn u12_dns_that_fails_at_run_time_leaves_the_last_good_answer() {
+fn u12_dns_failure_at_run_time_keeps_the_last_answer() {
     let one = peer("one");
     let fails = Arc::new(AtomicBool::new(false));
     let server = NameServer::script({
@@ -241,7 +241,7 @@ fn one_lookup_serves_all_waiting_requests() {
 }
 
 #[test]
-fn a_variable_may_name_a_group_an_address_and_a_uri() {
+fn variable_may_name_group_address_and_uri() {
     let one = peer("one");
     let server = NameServer::script(|question| vec![question.absent(30)]);
     let site = Site::start(VARIABLE, &server, &[one.address()]);
@@ -256,7 +256,7 @@ fn a_variable_may_name_a_group_an_address_and_a_uri() {
 }
 
 #[test]
-fn peers_of_a_name_in_a_variable_are_not_remembered_as_failed() {
+fn peers_from_variables_are_not_remembered_as_failed() {
     let fails = Arc::new(AtomicBool::new(true));
     let peer = Peer::script({
         let fails = Arc::clone(&fails);
@@ -287,7 +287,7 @@ fn peers_of_a_name_in_a_variable_are_not_remembered_as_failed() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_not_asked_for_again_at_once() {
+fn missing_name_is_not_looked_up_again_at_once() {
     let one = peer("one");
     let server = NameServer::script(|question| vec![question.absent(30)]);
     let site = Site::start(VARIABLE, &server, &[one.address()]);
@@ -299,7 +299,7 @@ fn a_name_that_does_not_exist_is_not_asked_for_again_at_once() {
 }
 
 #[test]
-fn a_server_that_is_silent_costs_the_time_of_resolver_timeout() {
+fn silent_name_server_costs_resolver_timeout() {
     let one = peer("one");
     let server = NameServer::script(|_| Vec::new());
     let site = Site::start(&VARIABLE.replace("15s", "300ms"), &server, &[one.address()]);

@@ -38,7 +38,7 @@ fn an_answer_that_takes_half_of_the_resolvers_time_counts() {
 }
 
 #[test]
-fn the_default_of_30_s_is_not_over_after_half_of_it() {
+fn default_of_30_s_does_not_end_at_half() {
     let one = peer("one");
     let server = slow(Duration::from_millis(15_500));
     let site = Site::start(&variable("{dns} ipv6=off"), &server, &[]);
@@ -117,7 +117,7 @@ const SERVICE: &str = "
     server { listen {listen}; location / { proxy_pass http://app; } location /status { status_page; } }";
 
 #[test]
-fn a_service_behind_an_alias_is_found_in_one_answer_or_in_two() {
+fn alias_is_followed_in_one_answer_or_two() {
     let one = peer("one");
     let port = one.address().port();
     for in_one in [true, false] {

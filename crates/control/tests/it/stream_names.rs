@@ -92,7 +92,7 @@ fn the_first_session_waits_for_the_first_lookup() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_ends_sessions_until_it_does() {
+fn sessions_end_until_their_missing_name_exists() {
     let peer = named("one");
     let exists = Arc::new(Mutex::new(false));
     let known = Arc::clone(&exists);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_four_tiers_has_two_proxies_and_three_hops() {
+    fn four_tiers_have_two_proxies_and_three_hops() {
         let round = predicted(&chain(), 1000);
         assert_eq!((round.descriptors, round.ports), (vec![2000, 2000], vec![1000, 1000, 1000]));
         assert_eq!((round.kernel_bytes, round.program_bytes), (6000 * 4096, 682_000));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_a_full_queue_and_on_drops_and_names_the_line() {
+    fn fires_on_full_queues_and_drops_with_the_line() {
         let full = of(129, 0);
         assert_eq!((fired(&full), full[0].severity), (1, Severity::Error));
         assert_eq!(full[0].place_text(), "/etc/nginx/nginx.conf:2:17");

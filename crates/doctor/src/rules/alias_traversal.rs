@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_where_a_path_may_go_on_with_dots_and_nowhere_else() {
+    fn fires_only_where_a_path_may_traverse() {
         assert_eq!(of("server { location /a { alias /srv/a/; } location ^~ /b { alias /srv/b/; } }"), 2);
         assert_eq!(of("server { location /a/ { alias /srv/a/; } location /b { alias /srv/b; } }"), 0);
         assert_eq!(of("server { location = /a { alias /srv/a/; } location ~ ^/b(.*)$ { alias /srv/b/$1; } }"), 0);

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_this_user_may_not_read_is_a_note() {
+    fn unreadable_certificate_is_a_note() {
         let scene = Scene::new();
         let text = "server { listen 443 ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key; }";
         let mut facts = http(text);

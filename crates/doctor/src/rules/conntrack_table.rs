@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_a_full_table_and_on_one_that_cannot_suffice() {
+    fn fires_on_full_and_too_small_tables() {
         assert_eq!(of("", "65536", "65536"), 1);
         assert_eq!(of("", "65536", "60000"), 1);
         assert_eq!(of("worker_connections 65535;", "65536", "10"), 1);

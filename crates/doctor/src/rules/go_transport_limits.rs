@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_on_limits_that_agree_with_each_other_and_the_load() {
+    fn silent_on_consistent_limits() {
         assert_eq!(fired(&of("MaxIdleConns=1000,MaxIdleConnsPerHost=1000", Some(1000), Some(120))), 0);
         assert_eq!(fired(&of("", None, None)), 0);
         assert_eq!(fired(&of("MaxIdleConnsPerHost=50,MaxConnsPerHost=50", Some(1000), None)), 0, "the rest waits");

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_the_raw_header_and_not_on_the_checked_one() {
+    fn fires_on_the_raw_header_only() {
         assert_eq!(of("proxy_set_header host $http_host;"), 1);
         assert_eq!(of("proxy_set_header Host $host; proxy_set_header X-Host $http_host;"), 0);
         assert_eq!(of("proxy_set_header Host $proxy_host;"), 0);

@@ -72,7 +72,7 @@ mod tests {
     use crate::facts::Expected;
 
     #[test]
-    fn fires_on_few_requests_and_on_a_rate_that_makes_them_few() {
+    fn fires_on_low_keepalive_requests_and_high_rates() {
         let kept = |upstream: &str| proxy(&format!("server 127.0.0.1:1; keepalive 16; {upstream}"), "");
         let at_rate = |rate: f64, upstream: &str| {
             expecting(kept(upstream), Expected { requests_per_second: Some(rate), ..Expected::default() })

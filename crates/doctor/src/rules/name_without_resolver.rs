@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_where_one_of_the_values_is_a_name_or_from_the_request() {
+    fn fires_on_values_that_are_names_or_from_the_request() {
         let share = |other: &str| {
             format!("split_clients $uri $share {{ 10% {other}; * api; }} map $http_x $to {{ default $share; }}")
         };

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_more_at_once_than_kept_and_on_sockets_that_show_it() {
+    fn fires_on_too_much_concurrency_and_on_observed_sockets() {
         table(
             check,
             [

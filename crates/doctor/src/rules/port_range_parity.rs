@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_on_the_founding_ranges_and_not_on_the_shipped_one() {
+    fn fires_on_ranges_of_the_field_reports_only() {
         let of = |range: &str| check(&sysctl_file(&format!("{SYSCTL} = {range}\n")));
         assert_eq!((fired(&of("11000 61000")), fired(&of("1024 65530")), fired(&of("1025 65535"))), (1, 1, 1));
         assert_eq!(of("1025 65535")[0].fix, format!("{SYSCTL} = 1025 65534"));

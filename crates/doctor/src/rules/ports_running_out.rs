@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn without_known_tw_reuse_time_wait_does_not_count_as_taken() {
+    fn time_wait_is_free_if_tw_reuse_is_unknown() {
         let of = |established, time_wait| {
             let facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
             let mut without = facts;

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_hosts_of_the_request_and_not_on_bounded_ones() {
+    fn fires_on_unbounded_request_hosts_only() {
         assert_eq!(of("server { location / { proxy_pass http://$arg_to; } }"), 1);
         assert_eq!(of("server { location ~ ^/p/(.*)$ { proxy_pass http://$1; } }"), 1);
         assert_eq!(of("server { location / { proxy_pass http://127.0.0.1:$arg_port; } }"), 0);

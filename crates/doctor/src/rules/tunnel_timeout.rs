@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_the_default_and_on_a_heartbeat_that_is_not_sooner() {
+    fn fires_on_the_default_and_on_slow_heartbeats() {
         assert_eq!(of("", None), 1);
         assert_eq!(of("proxy_read_timeout 180s;", Some(180)), 1);
         assert_eq!(of("tunnel_timeout 1m;", Some(90)), 1);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_on_a_timeout_that_was_chosen_or_is_long_enough() {
+    fn silent_on_chosen_or_long_timeouts() {
         assert_eq!(of("proxy_read_timeout 900s;", None), 0);
         assert_eq!(of("proxy_read_timeout 180s;", Some(60)), 0);
         assert_eq!(of("", Some(30)), 0);

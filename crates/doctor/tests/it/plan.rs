@@ -23,7 +23,7 @@ fn pair(from: &str, to: &str, traffic: &str) -> Chain {
 }
 
 #[test]
-fn the_founding_chain_stops_at_800_thousand_for_want_of_tuples() {
+fn founding_chain_stops_at_800_thousand_tuples() {
     let chain = chain(NARROW);
     let plan = plan(&chain);
     let limit = first(&plan);
@@ -36,7 +36,7 @@ fn the_founding_chain_stops_at_800_thousand_for_want_of_tuples() {
 }
 
 #[test]
-fn widened_it_has_1_290_140_tuples_and_something_else_may_bind() {
+fn widened_chain_has_1_290_140_tuples() {
     let chain = chain(WIDE);
     let plan = plan(&chain);
     let tuples = plan.limits.iter().find(|limit| limit.place == "nginx -> ingress").expect("that hop");

@@ -366,7 +366,7 @@ fn limits_of_the_workers_and_a_taken_port_are_named() {
 }
 
 #[test]
-fn the_guide_says_how_many_causes_are_known_and_provoked() {
+fn guide_counts_known_and_provoked_causes() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/doctor.md");
     let guide = fs::read_to_string(guide).expect("the guide is there");
     let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn stragglers_are_named_by_what_they_did_and_how_late_they_were() {
+    fn stragglers_are_named_with_cause_and_delay() {
         let all = [agent(1000, 1_000, 0), agent(1010, 2_000, 0), agent(500, 1_000, 0), agent(990, 30_000_000, 0)];
         let found = straggling(&all);
         assert_eq!(found.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [2, 3]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_of_the_start_includes_the_errors_of_the_clocks() {
+    fn start_spread_includes_clock_errors() {
         let (text, spread_ns) = spread(&[agent(0, 0, 0), agent(0, 0, 3_000_000)]).unwrap();
         assert_eq!(spread_ns, 3_200_000);
         assert!(text.contains("2 agents began within 3.20 ms") && text.contains("to within 0.10 ms"), "{text}");

@@ -112,7 +112,7 @@ fn waits_for_clocks_and_names_agents_without_one() {
 }
 
 #[test]
-fn a_silent_agent_is_lost_within_two_seconds_and_marks_the_run() {
+fn silent_agent_is_lost_within_two_seconds() {
     let mut scene = Scene::new(3, false);
     scene.begin();
     scene.pass(1_800, &[0, 2]);
@@ -146,7 +146,7 @@ fn nothing_is_lost_while_the_server_is_gone() {
 }
 
 #[test]
-fn another_agent_takes_the_share_over_from_where_the_run_is() {
+fn another_agent_takes_over_at_the_current_time() {
     let mut scene = Scene::new(2, true);
     let begins_ns = scene.begin();
     scene.run.out.clear();
@@ -169,7 +169,7 @@ fn another_agent_takes_the_share_over_from_where_the_run_is() {
 }
 
 #[test]
-fn an_agent_that_leaves_or_was_started_again_is_lost_at_once() {
+fn leaving_or_restarted_agent_is_lost_at_once() {
     let mut scene = Scene::new(3, false);
     scene.begin();
     scene.run.beat(&Beat { state: AgentState::Leaving, ..beat("a0", 0) }, scene.now_ns);
@@ -192,7 +192,7 @@ fn an_agent_behind_the_others_is_named_once() {
 }
 
 #[test]
-fn an_agent_that_sends_no_reports_that_can_be_read_is_lost() {
+fn agent_with_unreadable_reports_is_lost() {
     let mut scene = Scene::new(1, false);
     let head = FromAgent::Report { agent: name(0), part: 0, number: 0, more: false };
     scene.run.receive(&head, b"\xff\xff", scene.now_ns);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_name_unless_it_is_to_be_kept() {
+    fn temporary_file_has_no_name_until_kept() {
         let directory = tempfile::tempdir().unwrap();
         let mut files =
             BodyFiles { directory: directory.path().join("new"), levels: [1, 0, 0], always: false, keep: false };

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn native_buckets_are_those_of_prometheus() {
+    fn native_buckets_match_prometheus() {
         let indices = |microseconds: &[u64]| recorded(microseconds).native_buckets().collect::<Vec<_>>();
         // 2^-14 s is 61.03 µs; one second is the upper bound of bucket 0, two of bucket 4.
         assert_eq!(recorded(&[0, 61, 62]).zero_count(), 2);

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connections_hold_is_counted_and_named() {
+    fn memory_of_connections_is_counted_by_kind() {
         let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
         for (index, bytes) in [(0, 1000), (1, 70_000), (2, 5000)] {
             ledger.name(task(index), u64::from(index) + 10);
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_grow_as_far_as_the_mark_and_always_to_their_floor() {
+    fn buffers_grow_to_the_mark_and_never_below_their_floor() {
         let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
         ledger.name(task(0), 1);
         assert_eq!(ledger.room(100_000, FLOOR_BYTES), 100_000);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_resource_has_a_service_name_and_what_else_is_written() {
+    fn resource_has_a_service_name_and_configured_attributes() {
         let resource = |text: &str| {
             let plan =
                 plan(&format!("otel_exporter {{ endpoint a:1; batch_count 3; }} {text} server {{ listen 80; }}"));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_to_a_tunnel_changes_its_mark() {
+    fn settings_relevant_to_tunnels_change_the_mark() {
         let before = marks(&location(""));
         for other in [
             location("proxy_read_timeout 7s;"),

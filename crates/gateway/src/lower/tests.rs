@@ -99,7 +99,7 @@ fn unused_group_is_not_resolved_or_planned() {
 }
 
 #[test]
-fn a_group_with_resolve_is_a_question_that_is_not_asked_yet() {
+fn resolve_group_is_a_pending_question() {
     let (lowered, asked) = lowered(
         "resolver 127.0.0.1; upstream app { zone app 64k; server two.test:80 resolve; }
          server { location / { proxy_pass http://app; } }",
@@ -234,7 +234,7 @@ fn upstream_tls_directives_are_refused_as_in_nginx_or_noted() {
 }
 
 #[test]
-fn settings_of_tls_that_say_the_same_have_one_identity() {
+fn equal_tls_settings_share_an_identity() {
     let plan = plan(
         "server { proxy_ssl_verify_depth 2;
             location /a { proxy_pass https://127.0.0.1; }

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_kept_until_it_is_framed() {
+    fn queued_bytes_wait_for_framing() {
         let mut stream = Stream::new(StreamId(1), TaskId { index: 0, generation: 0 }, true);
         stream.keep(b"abcdef");
         let (unsent, framed) = stream.take_unsent();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn expires_says_when_and_how_long() {
+    fn expires_sets_date_and_age() {
         let hour = "Sat, 21 Nov 2026 21:30:00 GMT";
         for (expires, modified, date, control) in [
             (Expires::Access(3600), None, hour, "max-age=3600"),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_path_below_its_directory_and_the_root() {
+    fn log_name_is_relative_to_directory_and_root() {
         let name = log().line_name(&Host(b"a.example"), |root| root.extend_from_slice(b"/srv")).unwrap();
         assert_eq!(name, Some(LineName { path: b"/p/a.example".to_vec(), root: b"/srv".to_vec() }));
     }

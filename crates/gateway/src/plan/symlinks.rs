@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_trusted_up_to_the_end_of_a_folder() {
+    fn path_is_trusted_up_to_a_folder_boundary() {
         let plan = SymlinkPlan { rule: LinkRule::Refused, from: None };
         let trusted = |path: &str, from: &str| plan.guard(path.as_bytes(), from.as_bytes()).map(|guard| guard.trusted);
         for (path, from, expected) in [

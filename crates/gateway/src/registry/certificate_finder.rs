@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_the_files_again_when_an_entry_is_no_longer_valid() {
+    fn expired_entry_rereads_its_files() {
         let words = CertificateCache { inactive: Duration::from_hours(1), ..WORDS };
         let (scene, finder) = (Scene::new(), CertificateFinder::new(Some(words)));
         let serial = |pairs: &[Pair]| pairs[0].certificate_der().unwrap().to_vec();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_name_what_comes_goes_and_changes() {
+    fn differences_name_added_removed_and_changed_items() {
         let map = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
             entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_wait_up_to_the_limit_and_the_rest_is_counted() {
+    fn spans_queue_up_to_the_limit_and_drops_are_counted() {
         let spans = Spans::default();
         push(&spans, 1);
         assert_eq!(spans.waiting(), None, "without an exporter nothing is kept");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bell_rings_for_the_first_span_and_for_a_full_batch() {
+    fn first_span_and_full_batch_wake_the_exporter() {
         let (spans, rung) = (Spans::default(), Arc::<AtomicUsize>::default());
         spans.attach({
             let rung = Arc::clone(&rung);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_again_and_an_unchanged_one_is_not() {
+    fn only_changed_user_files_are_reread() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("users");
         let files = UserFiles::default();

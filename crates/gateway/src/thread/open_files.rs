@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_for_as_long_as_it_is_valid() {
+    fn open_file_is_reused_while_valid() {
         let mut files = OpenFiles::default();
         assert!(!is_known(&mut files, &PLAN, b"/a", 0));
         files.keep(1, &PLAN, b"/a", &opened(), Millis(0));

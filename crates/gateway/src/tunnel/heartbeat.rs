@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_gets_a_plain_ping_and_the_upstream_a_masked_one() {
+    fn client_gets_plain_pings_and_upstream_masked_ones() {
         let mut beat = beat();
         assert_eq!(beat.ping(&between(), 0, Millis(1)).unwrap(), b"\x89\x08holdfast");
         let ping = beat.ping(&between(), 1, Millis(1)).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_an_end_that_does_not_answer_from_the_first_ping_on() {
+    fn unanswered_first_ping_gives_up_the_end() {
         let mut beat = beat();
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (None, None));
         beat.ping(&between(), 0, Millis(1_000));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_close_frame_goes_before_a_frame_that_has_not_begun() {
+    fn close_frame_precedes_frames_not_begun() {
         assert_eq!(received(&[&frame(b"late")], 0), (close(), true));
         assert_eq!(received(&[&frame(b"one"), b""], 1), ([frame(b"one"), close()].concat(), true));
     }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_one_burst_the_first_gives_way_wherever_it_is_kept() {
+    fn oldest_of_a_burst_yields_in_any_worker() {
         let of = |serial, index| Displaceable {
             class: Class::WithoutRequest,
             since: Millis(7),

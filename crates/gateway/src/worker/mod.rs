@@ -565,7 +565,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_small() {
+    fn waiting_connection_is_small() {
         // Most connections wait. What only a few have is elsewhere: in a box, or in another kind of `Body`.
         assert_eq!(size_of::<Connection>(), 152);
         assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_no_larger_than_it_says() {
+    fn session_stays_within_its_documented_size() {
         let bytes = size_of_future(crate::session::run);
         assert!(bytes <= SESSION_BYTES, "{bytes} bytes");
     }

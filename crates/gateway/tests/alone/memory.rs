@@ -278,7 +278,7 @@ fn l11_half_heads_give_way_before_anybody_is_refused() {
 }
 
 #[test]
-fn l11_what_there_is_no_memory_to_compress_goes_as_it_is() {
+fn l11_without_memory_responses_go_uncompressed() {
     const HELD: &str = "GET /held HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
     let page = "the same line again and again\n".repeat(300);
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{page}", page.len());

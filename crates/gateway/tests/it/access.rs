@@ -25,7 +25,7 @@ fn a_changed_file_of_users_holds_from_the_next_request() {
 }
 
 #[test]
-fn a_bad_line_is_logged_and_counted_and_other_users_get_in() {
+fn bad_user_line_is_logged_and_others_log_in() {
     let gateway = Gateway::start(BASIC, "");
     gateway.write("html/a", "a file");
     gateway.write("users", "# staff\nan\nann:{PLAIN}secret\n:{PLAIN}x\nbob:what is this\n");
@@ -50,7 +50,7 @@ fn a_client_that_leaves_ends_its_delay() {
 }
 
 #[test]
-fn a_body_that_is_not_gzip_ends_the_response_and_is_logged() {
+fn invalid_gzip_body_ends_the_response_with_a_line() {
     let server = "location /up/ { gunzip on; proxy_pass http://{listen:1}/; }";
     let other = "server { listen {listen:1}; root html; location / { add_header Content-Encoding gzip; } }";
     let gateway = Gateway::start(server, other);

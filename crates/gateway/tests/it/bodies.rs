@@ -66,7 +66,7 @@ fn bodies_of_every_size_arrive_whole() {
 }
 
 #[test]
-fn a_body_in_a_file_is_sent_again_to_the_next_peer() {
+fn buffered_body_is_resent_to_the_next_peer() {
     let (nobody, cold) = (Refusing::new(), Peer::script(|mut talk| drop(talk.read(100_000))));
     let peer = counting();
     let upstreams = [nobody.address(), cold.address(), peer.address()];

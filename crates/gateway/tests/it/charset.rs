@@ -33,7 +33,7 @@ fn b1_a_name_from_a_variable_is_one_line() {
 }
 
 #[test]
-fn b6_a_client_that_reads_late_gets_all_of_a_body_that_grows() {
+fn b6_slow_reader_gets_all_of_a_growing_body() {
     let server = "location / { charset utf-8; source_charset koi8-r; charset_types *; root html; }";
     let gateway = Gateway::start(server, MAP);
     // More than the sockets of both ends hold, so the end waits for room.

@@ -144,7 +144,7 @@ fn so_far(coding: &str, packed: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_compressed_response_that_breaks_off_is_seen_to_be_cut() {
+fn truncated_compressed_response_is_visibly_cut() {
     for coding in ["br", "zstd"] {
         let peer = Peer::script(|mut talk| {
             talk.request().unwrap();
@@ -161,7 +161,7 @@ fn a_compressed_response_that_breaks_off_is_seen_to_be_cut() {
 }
 
 #[test]
-fn where_memory_has_no_room_for_brotli_the_next_coding_is_taken() {
+fn next_coding_is_used_without_memory_for_brotli() {
     let peer = large();
     // There is room for gzip's 300 KB, not for the 4 MB of brotli at level 6.
     let text = "memory_budget 2m; events {} http { access_log off; gzip on; gzip_types *; brotli on; brotli_types *; \

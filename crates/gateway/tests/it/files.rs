@@ -245,7 +245,7 @@ fn a_client_that_takes_nothing_is_closed_after_send_timeout() {
 }
 
 #[test]
-fn a_file_that_is_shorter_than_it_says_ends_its_connection() {
+fn truncated_file_ends_its_connection() {
     // Files of sysfs state 4096 bytes and contain fewer. Reading them without blocking is not supported either, so the
     // offload pool reads this one.
     if !std::path::Path::new("/sys/kernel/uevent_seqnum").exists() {
@@ -302,7 +302,7 @@ fn trailers_are_known_when_the_body_has_ended() {
 }
 
 #[test]
-fn a_value_that_would_end_its_line_is_sent_as_one_line() {
+fn value_with_a_line_end_is_sent_as_one_line() {
     let gateway =
         Gateway::start("location ~ \"(?s)^/(.*)$\" { add_header X-Path $1; add_header X-Other 1; return 200; }", "");
     let response = gateway.get("/a%0d%0aSet-Cookie:x");
@@ -314,7 +314,7 @@ fn a_value_that_would_end_its_line_is_sent_as_one_line() {
 }
 
 #[test]
-fn a_redirect_to_a_directory_is_one_line_whatever_its_arguments() {
+fn directory_redirect_is_one_line_with_any_arguments() {
     let server = "set $args $remote_user; location /d/ { proxy_pass http://127.0.0.1:1; }";
     let gateway = Gateway::start(server, "");
     // `a\r\nX-Evil=y` as the user name.
@@ -325,7 +325,7 @@ fn a_redirect_to_a_directory_is_one_line_whatever_its_arguments() {
 }
 
 #[test]
-fn open_files_stay_open_for_as_long_as_they_are_valid() {
+fn open_files_are_kept_while_valid() {
     let server = "open_file_cache max=10; location / { root html; }
         location /looked-at/ { root html; open_file_cache_valid 0; }
         location /errors/ { root html; open_file_cache_errors on; }

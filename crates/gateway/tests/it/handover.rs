@@ -287,7 +287,7 @@ fn state(tunnels: &[HandedOver]) -> handover::Tunnel {
 
 /// Timers, counts, settings, limits, and the parts of the log line.
 #[test]
-fn the_state_of_a_tunnel_is_the_same_in_the_next_process() {
+fn tunnel_state_survives_the_move() {
     let http =
         format!("{LOG} limit_conn_zone $http_host zone=z:1m; otel_exporter {{ endpoint 127.0.0.1:1; }} otel_trace on;");
     let location = "limit_conn z 5; proxy_pass http://one; tunnel_ping 30s; tunnel_timeout 90s; error_log /e.log;";

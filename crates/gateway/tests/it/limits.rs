@@ -42,7 +42,7 @@ fn a_request_above_the_rate_waits_for_its_turn() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_is_delayed_is_not_waited_for() {
+fn client_leaving_during_a_delay_is_dropped() {
     let http = "log_format status $status/$limit_req_status; limit_req_zone $server_port zone=all:1m rate=1r/m;";
     let server = "location / { access_log access.log status; limit_req zone=all burst=5; root html; }";
     let gateway = testkit::Gateway::start(&text(http, server), &[]);
@@ -107,7 +107,7 @@ fn a_tunnel_counts_as_long_as_it_lasts() {
 }
 
 #[test]
-fn a_zone_is_one_for_all_workers_and_survives_a_reload() {
+fn zone_is_shared_by_workers_and_survives_a_reload() {
     let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let zone = |rate: &str| format!("limit_req_zone $server_port zone=all:4m rate={rate};");
     let server = "location / { limit_req zone=all burst=3 nodelay; proxy_pass http://{upstream:0}; }";

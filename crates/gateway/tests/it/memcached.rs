@@ -189,7 +189,7 @@ fn answering(bytes: &'static [u8], closes: bool) -> Scripted {
 const POOLED: &str = "upstream cached { server {upstream:0} max_fails=0; keepalive 4; }";
 
 #[test]
-fn s41_an_answer_for_another_key_or_of_another_kind_is_502() {
+fn s41_answer_for_another_key_or_kind_is_502() {
     for (answer, message) in [
         (&b"VALUE /other 0 5\r\nhello\r\nEND\r\n"[..], "memcached sent invalid key in response"),
         (b"SERVER_ERROR out of memory\r\n", "memcached sent invalid response: \"SERVER_ERROR out of memory\""),
@@ -230,7 +230,7 @@ fn s42_endless_line_is_bounded_and_a_partial_one_is_502() {
 }
 
 #[test]
-fn s43_a_value_that_breaks_off_is_seen_to_be_cut() {
+fn s43_truncated_value_is_visibly_cut() {
     let peer = answering(b"VALUE /k 0 100\r\nnot all of it", true);
     let gateway = gateway(POOLED, "location / { memcached_pass cached; }", &[peer.address]);
     let mut client = gateway.client();

@@ -199,7 +199,7 @@ fn large_and_slow_responses_come_whole_and_at_once() {
 }
 
 #[test]
-fn connections_are_kept_where_the_location_says_so() {
+fn location_may_keep_fastcgi_connections() {
     for (words, reused) in [("fastcgi_keep_conn on;", 4), ("", 0)] {
         let site = site(words);
         let mut client = site.gateway.client();

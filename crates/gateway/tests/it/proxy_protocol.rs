@@ -108,7 +108,7 @@ fn a_client_may_leave_before_or_inside_the_header() {
 }
 
 #[test]
-fn a_connection_that_was_there_before_a_reload_owes_no_header() {
+fn connection_opened_before_a_reload_needs_no_header() {
     let plain = patient().replace("} proxy_protocol", "}");
     let mut gateway = Gateway::start(&plain, &[]);
     let mut client = gateway.client();

@@ -90,7 +90,7 @@ fn the_rate_may_depend_on_the_request() {
 }
 
 #[test]
-fn the_upstream_may_say_the_rate() {
+fn upstream_may_set_the_rate() {
     let peer = peer(&format!("X-Accel-Limit-Rate: {RATE}\r\n"));
     let locations = "limit_rate 1; location /said/ { proxy_pass http://{upstream:0}; }";
     let gateway = gateway(locations, &peer);

@@ -5,7 +5,7 @@
 use crate::scene::Gateway;
 
 #[test]
-fn rewrite_log_tells_each_step() {
+fn rewrite_log_records_each_step() {
     let gateway = Gateway::start(
         "rewrite_log on;
          location /a { rewrite ^/a/(.*)$ /b?x=$1 last; }
@@ -32,7 +32,7 @@ fn logs_nothing_without_rewrite_log() {
 }
 
 #[test]
-fn a_variable_without_a_value_is_warned_of_unless_that_is_off() {
+fn unset_variable_warns_unless_disabled() {
     let gateway = Gateway::start(
         "location /warned { return 200 \"[$late]\"; }
          location /quiet { uninitialized_variable_warn off; return 200 \"[$other]\"; }
@@ -58,7 +58,7 @@ fn a_rate_can_be_set_by_a_program() {
 }
 
 #[test]
-fn a_cycle_ends_with_500_and_says_so() {
+fn rewrite_cycle_ends_with_500_and_a_line() {
     let gateway = Gateway::start("location /loop { rewrite ^/loop(.*)$ /loop$1x last; }", "");
     let answer = gateway.get("/loop");
     assert_eq!(answer.status(), 500);

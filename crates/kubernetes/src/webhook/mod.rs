@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_and_the_next_review_is_answered() {
+    async fn panic_is_an_error_and_the_next_review_works() {
         let panics = AtomicU64::new(0);
         let server = server(move |_| {
             assert!(panics.fetch_add(1, Ordering::Relaxed) > 0, "the first review meets an error of the program");

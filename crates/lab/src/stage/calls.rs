@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_read_with_and_without_errors_in_the_table() {
+    fn total_is_parsed_with_and_without_errors() {
         let table = "% time     seconds  usecs/call     calls    errors syscall\n\
                      ------ ----------- ----------- --------- --------- ----------------\n \
                      70.00    0.100000           2     50000        34 recvfrom\n";

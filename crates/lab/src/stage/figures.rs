@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_loads_that_tell_all_are_those_of_all_requests() {
+    fn quantiles_of_complete_loads_cover_all_requests() {
         let mut two = seen([0.0; 5], 0.5);
         let latency =
             |p99| client::Latency { p50: Some(1.0), p99: Some(p99), max: Some(p99), ..client::Latency::default() };

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_has_read_its_page_and_a_tunnel_its_101() {
+    fn idle_connection_read_its_page_and_tunnel_its_101() {
         let (address, server) = scripted(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
         assert_eq!(open_all(Held::Idle, address, "/5", (1, None)).unwrap().len(), 1);
         assert!(server.join().unwrap().starts_with("GET /5 HTTP/1.1\r\n"));

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_sees_each_hosts_side_of_a_connection_and_unread_bytes() {
+    fn look_sees_both_hosts_and_unread_bytes() {
         let network = MadeNetwork::make(NetworkKind::Hosts, &[host("client", 0), host("origin", 1)]).unwrap();
         let port = |name: &str, host: &str| Probe::Port { name: name.to_owned(), host: host.to_owned(), port: 80 };
         let of = |host: &str| ("unread".to_owned(), host.to_owned(), 80);

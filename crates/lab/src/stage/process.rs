@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_and_a_made_up_one_is_not() {
+    fn finds_programs_and_rejects_made_up_ones() {
         assert!(find_program("sh", &[]).is_some_and(|path| path.is_absolute()));
         assert_eq!(find_program("no-such-program-anywhere", &[]), None);
         assert_eq!(find_program("/bin/sh", &[]), Some(PathBuf::from("/bin/sh")));

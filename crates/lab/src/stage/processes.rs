@@ -288,7 +288,7 @@ mod tests {
     use rustix::thread::sched_setaffinity;
 
     #[test]
-    fn a_core_is_one_of_those_that_may_be_used() {
+    fn core_is_one_of_the_allowed() {
         // In a separate thread, because the affinity applies to one thread only.
         let confined = std::thread::spawn(|| {
             let all = sched_getaffinity(None).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_found_in_what_servers_say() {
+    fn finds_ports_in_server_output() {
         let nginx = "nginx: [emerg] bind() to 10.77.0.1:8080 failed (98: Address already in use)";
         assert_eq!(ports_in(nginx).collect::<Vec<_>>(), [8080]);
         let go = "listen tcp :9000: bind: address already in use";

@@ -284,7 +284,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn a_terminal_that_is_gone_ends_the_run_as_ctrl_c_does() {
+    fn closed_terminal_ends_the_run_like_ctrl_c() {
         // Under nohup, a run must continue without its terminal.
         let is_nohup = is_ignored(signal_hook::consts::SIGHUP);
         if is_nohup {

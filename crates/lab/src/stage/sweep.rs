@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_their_run() {
+    fn names_contain_their_run() {
         assert_eq!((pid_in("holdfast-lab-17"), pid_in("holdfast-lab-17-3.switch")), (Some(17), Some(17)));
         assert_eq!((pid_in("holdfast-lab-x"), pid_in("other-17")), (None, None));
     }

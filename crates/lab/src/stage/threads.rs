@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ended_before_the_process_counts_up_to_its_end() {
+    fn ended_thread_counts_up_to_its_end() {
         let main = |ran| (1, ran, 0);
         let all: [Seen<'_>; 5] = [
             (&[main(0), (2, 0, 0)], 0),

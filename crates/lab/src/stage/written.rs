@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_held_to_its_size_with_all_that_is_in_it() {
+    fn folder_size_limit_covers_its_contents() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("logs")).unwrap();
         fs::write(folder.path().join("logs/access.log"), vec![b'x'; 3 << 20]).unwrap();

@@ -339,7 +339,7 @@ fn claims_that_nothing_can_decide_are_refused() {
         "two claims",
     );
     is_said("times_at_least = 1.2", "times_at_least = -1", "-1", "a ratio is above 0", "`more_…`");
-    is_said("times_at_least = 1.2", "value_at_least = 1", "against", "`value_at_least` looks at one arm", "leave");
+    is_said("times_at_least = 1.2", "value_at_least = 1", "against", "`value_at_least` looks at one arm", "remove");
     is_said(
         "value_at_least = 100",
         "more_at_least = 100",

@@ -359,7 +359,7 @@ name = "only"
 "#;
 
 #[test]
-fn two_clients_over_a_proxy_are_one_load_and_a_process_may_die() {
+fn two_clients_are_one_load_and_a_process_may_die() {
     let ran = perform(CHAIN);
     assert_eq!(ran.error(), "");
     let (one, two) = (ran.count("one.requests"), ran.count("two.requests"));
@@ -380,7 +380,7 @@ fn two_clients_over_a_proxy_are_one_load_and_a_process_may_die() {
 }
 
 #[test]
-fn errors_name_the_line_and_quote_the_program_and_leave_nothing() {
+fn errors_name_line_and_program_and_clean_up() {
     let command = |words: &str| {
         let start = SMALL.find("[[process]]").unwrap();
         let end = SMALL.find("[[load]]").unwrap();

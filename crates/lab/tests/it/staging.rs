@@ -94,7 +94,7 @@ fn without_namespaces_hosts_are_addresses_of_a_loopback() {
 }
 
 #[test]
-fn quick_and_options_change_what_they_name() {
+fn quick_and_options_change_only_their_keys() {
     let mut experiment = loaded().experiment;
     experiment.quick.rounds = Some(3);
     experiment.quick.requests = Some(10);

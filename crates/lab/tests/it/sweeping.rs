@@ -98,7 +98,7 @@ fn each_swept_combination_is_an_experiment() {
 }
 
 #[test]
-fn a_value_that_is_set_takes_the_place_of_its_sweep() {
+fn set_value_replaces_its_sweep() {
     let set = |values: &[(&str, &str)]| {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         whole().adapted(&Adaptation { values, ..Adaptation::default() })
@@ -112,7 +112,7 @@ fn a_value_that_is_set_takes_the_place_of_its_sweep() {
 }
 
 #[test]
-fn a_fill_is_the_same_for_all_arms_except_its_url() {
+fn fill_is_shared_by_arms_except_its_url() {
     let cell = whole().cells().remove(0);
     let pooled = stage(&cell, "pooled");
     let fill = &pooled.fills[0];
@@ -167,7 +167,7 @@ fn reports_mistakes_everywhere_with_hints() {
 }
 
 #[test]
-fn a_share_of_what_an_arm_does_without_is_no_figure_of_it() {
+fn arm_has_no_share_of_a_missing_part() {
     let claim =
         "\n[[claim]]\nsays = \"x\"\nfigure = \"calls_per_request.of_proxy\"\nof = \"direct\"\nvalue_at_most = 1\n";
     let text = text().replacen("\n[sweep]", &format!("{claim}\n[sweep]"), 1);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_the_same_lines_each_time_and_says_what_failed() {
+    fn websocket_view_has_fixed_lines_and_names_failures() {
         let options = Options {
             rate: 5.0,
             heartbeat: Some(Duration::from_secs(1)),

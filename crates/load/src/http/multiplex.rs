@@ -570,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_stays_as_small_as_the_plan_says() {
+    fn stream_stays_within_its_planned_size() {
         // Beside the engine's 128 bytes, in a table that is half full.
         assert!(2 * (size_of::<Call>() + 16) + 128 <= 512, "{}", size_of::<Call>());
         assert!(size_of::<Multiplex>() <= 2048, "{}", size_of::<Multiplex>());

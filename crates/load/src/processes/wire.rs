@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn records_merge_to_the_same_bits_whether_they_were_sent_or_not() {
+    fn transferred_records_merge_bit_for_bit() {
         let records = (0..4u64).map(|worker| {
             let mut record = HttpRecord::new(2);
             for n in 1..5_000u64 {

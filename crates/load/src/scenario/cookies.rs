@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jar_is_bounded_and_ignores_what_cannot_be_sent() {
+    fn jar_is_bounded_and_skips_unsendable_cookies() {
         let long = format!("a={}", "x".repeat(COOKIE_BYTES_MAX));
         assert_eq!(sent(&[&long, "=1", "novalue", "b=\u{1}", ""], "shop.example", "/cart/"), "");
         let many: Vec<String> = (0..=COOKIES_MAX).map(|number| format!("c{number}={number}")).collect();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_say_too_little_are_refused() {
+    fn refuses_formats_with_too_little_information() {
         let error = |format: &str| LogFormat::parse(format).unwrap_err();
         assert!(error("$time_local").contains("no $request"));
         assert!(error("$request").contains("no $time_local"));

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_those_of_websockets() {
+    fn accepts_websocket_urls() {
         let url = parse_url("WS://[::1]:81/a?b").unwrap();
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 81, "/a?b"));
         let secure = parse_url("WSS://a").unwrap();

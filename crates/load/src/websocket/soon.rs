@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_before_it_is_due_and_by_no_more_than_a_tick() {
+    fn timer_fires_at_most_one_tick_early() {
         for due_ns in [0, 1, 7_999_999, 8_000_000, 123_456_789_012] {
             let ns = tick_before(due_ns) * 1_000_000;
             assert!(ns <= due_ns && due_ns - ns < TICK_MS * 1_000_000, "{due_ns}");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn both_clocks_tell_of_the_same_moment() {
+    fn both_clocks_agree() {
         let (before, moment, after) = (monotonic_ns(), Instant::now(), monotonic_ns());
         let told = monotonic_ns_at(moment);
         // A reading can be wrong by the duration of the fastest attempt, a few hundred nanoseconds. If all eight were

@@ -128,7 +128,7 @@ fn counts_unrequested_bytes_once() {
 }
 
 #[test]
-fn a_load_that_cannot_fit_is_refused_before_its_first_socket() {
+fn impossible_load_is_refused_before_its_first_socket() {
     let origin = origin(origin::Options::default());
     let error = load::start(requests(target(origin.address(), "/"), 1, 5_000_000)).unwrap_err().to_string();
     assert!(error.contains("are needed") && error.contains("are there"), "{error}");

@@ -146,7 +146,7 @@ fn a_slow_body_takes_its_time_and_no_timeout() {
 }
 
 #[test]
-fn an_answer_before_the_end_of_a_body_ends_its_connection() {
+fn early_answer_ends_its_connection() {
     let address = server(|mut stream| {
         if read_head(&mut stream) {
             let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");

@@ -60,7 +60,7 @@ fn requests_pipelined_behind_a_close_are_resent() {
 }
 
 #[test]
-fn bodies_of_every_framing_and_size_are_read_to_their_end() {
+fn reads_bodies_of_every_framing_and_size() {
     let origin = origin(origin::Options::default());
     for (path, bytes) in [
         ("/bytes/3000000", 3_000_000),
@@ -125,7 +125,7 @@ fn think_time_lies_between_an_answer_and_the_next_request() {
 }
 
 #[test]
-fn a_run_by_time_ends_in_time_and_shows_its_intervals() {
+fn timed_run_ends_in_time_with_its_intervals() {
     let origin = origin(origin::Options::default());
     let options = Options {
         duration: Some(Duration::from_millis(600)),

@@ -96,7 +96,7 @@ fn responses_without_events_are_named() {
 }
 
 #[test]
-fn a_204_tells_the_client_to_stop() {
+fn status_204_stops_the_client() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let address = server(|mut stream| {
         if read_head(&mut stream) {

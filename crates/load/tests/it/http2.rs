@@ -102,7 +102,7 @@ fn open_loop_counts_each_stream_from_due() {
 }
 
 #[test]
-fn one_stream_at_a_time_waits_in_line_in_open_loop() {
+fn single_stream_queues_in_open_loop() {
     let origin = origin(origin::Options::default());
     let pace = Pace::constant(200.0, Duration::from_millis(250));
     let options = over_http2(target(origin.address(), "/delay/20"), 1, 1, 1);
@@ -187,7 +187,7 @@ fn time_in_which_a_window_is_closed_is_named() {
 }
 
 #[test]
-fn an_answer_before_the_end_of_the_body_is_an_answer() {
+fn answer_before_the_body_ends_counts() {
     let origin = origin(origin::Options { body_bytes_max: 1000, ..origin::Options::default() });
     let mut options = over_http2(target(origin.address(), "/echo"), 10, 1, 2);
     options.targets[0].method = "POST".to_owned();
@@ -352,7 +352,7 @@ fn a_target_that_opens_no_window_for_pieces_is_named() {
 
 /// One stream has a window for the whole body, so no frame of the target says that it may go on.
 #[test]
-fn a_body_above_the_buffer_needs_no_word_of_the_target() {
+fn body_above_the_buffer_needs_no_window_update() {
     let config = http2::Config { stream_window: 8 << 20, connection_window: 16 << 20, ..http2::Config::default() };
     let peer = Peer::script(move |talk| {
         let mut service = Http2Service::with(talk, config);

@@ -76,7 +76,7 @@ const SHOP: &str = r#"
 "#;
 
 #[test]
-fn users_log_in_and_go_on_with_their_cookies_and_tokens() {
+fn users_log_in_with_cookies_and_tokens() {
     let shop = shop();
     let summary = play(SHOP, shop.address, |options| options.threads = 2);
     let record = &summary.record;

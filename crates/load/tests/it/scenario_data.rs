@@ -39,7 +39,7 @@ fn play(order: &str, per: &str, rows: usize, change: impl FnOnce(&mut Options)) 
 }
 
 #[test]
-fn unique_rows_are_used_once_over_all_threads_and_end_the_load() {
+fn unique_rows_are_used_once_and_end_the_load() {
     let (ids, summary) = play("unique", "iteration", 100, |options| options.requests = None);
     assert_eq!(ids, (0..100).collect::<Vec<_>>());
     assert!(summary.elapsed < Duration::from_secs(10), "{:?}", summary.elapsed);

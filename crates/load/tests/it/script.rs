@@ -109,7 +109,7 @@ fn setup_and_done_see_the_threads_and_the_figures() {
 }
 
 #[test]
-fn mistakes_in_scripts_end_the_run_with_what_lua_says() {
+fn script_mistakes_end_the_run_with_lua_errors() {
     let origin = origin(origin::Options::default());
     let error = |source: &str| start(scripted(origin.address(), source, 5)).unwrap_err().to_string();
     assert!(error("wrk.method = = 1").contains("test.lua:1:"), "{}", error("wrk.method = = 1"));

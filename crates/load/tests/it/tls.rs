@@ -192,7 +192,7 @@ fn answer_and_close(mut stream: TcpStream, side: &Arc<OneServer>, text: &[u8], n
 }
 
 #[test]
-fn a_body_that_ends_without_close_notify_may_have_been_cut() {
+fn unclosed_tls_body_may_be_truncated() {
     for (notify, whole) in [(true, 1), (false, 0)] {
         let side = Arc::new(OneServer(Arc::new(side(&issued()))));
         let text = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall of it, or not";

@@ -42,7 +42,7 @@ fn connections_are_opened_held_and_closed_in_due_form() {
 }
 
 #[test]
-fn a_message_in_a_room_reaches_every_member_and_is_timed() {
+fn room_message_reaches_every_member_and_is_timed() {
     let origin = origin(origin::Options { workers: 2, ..origin::Options::default() });
     let rooms = Options {
         rooms: Some(3),
@@ -161,7 +161,7 @@ fn a_storm_cuts_a_share_and_all_come_back() {
 }
 
 #[test]
-fn those_that_never_read_do_not_hurt_the_others() {
+fn members_that_never_read_do_not_slow_others() {
     let origin = origin(origin::Options::default());
     let record = run(Options {
         stall: 0.25,
@@ -176,7 +176,7 @@ fn those_that_never_read_do_not_hurt_the_others() {
 }
 
 #[test]
-fn what_keeps_a_websocket_from_being_opened_is_named() {
+fn failed_websocket_openings_name_their_cause() {
     let origin = origin(origin::Options::default());
     let record = run(of(&origin, "/page", 3, 1_000)).record;
     assert_eq!((record.statuses.get(&200), record.failed(), record.established), (Some(&3), 3, 0));

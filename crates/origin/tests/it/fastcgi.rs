@@ -46,7 +46,7 @@ fn answer(client: &mut Talk) -> (String, Vec<u8>, String) {
 }
 
 #[test]
-fn pages_sizes_and_statuses_are_those_of_http() {
+fn pages_match_those_over_http() {
     let origin = origin();
     let mut client = Talk::connect(origin.address());
     let mut ask = |target: &str| {
@@ -105,7 +105,7 @@ fn parameters_and_bodies_come_back() {
 }
 
 #[test]
-fn connections_are_kept_where_the_web_server_says_so() {
+fn web_server_decides_if_connections_are_kept() {
     let origin = origin();
     let mut client = Talk::connect(origin.address());
     client.send(request(false, "/bytes/5", &[], b""));
@@ -126,7 +126,7 @@ fn connections_are_kept_where_the_web_server_says_so() {
 }
 
 #[test]
-fn faults_are_those_of_connections_and_records() {
+fn faults_apply_to_connections_and_records() {
     let origin = origin();
     let ask = |target: &str| {
         let mut client = Talk::connect(origin.address());

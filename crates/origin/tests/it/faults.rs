@@ -16,7 +16,7 @@ fn ask(origin: &origin::Running, method: &str, target: &str) -> serde_json::Valu
 }
 
 #[test]
-fn closes_after_n_requests_and_says_so_before() {
+fn announces_its_close_after_n_requests() {
     let closing = Closing { after_requests: Some(2), ..Closing::default() };
     let origin = start(Options { closing, ..Options::default() });
     let mut client = Client::connect(&origin);
@@ -109,7 +109,7 @@ fn a_client_that_asks_for_close_gets_it() {
 }
 
 #[test]
-fn a_silent_origin_accepts_and_says_nothing() {
+fn silent_origin_accepts_without_answers() {
     let origin = start(Options { silent: true, ..Options::default() });
     let mut client = Client::connect(&origin);
     client.get("/");
@@ -146,7 +146,7 @@ fn resets_at_accept() {
 }
 
 #[test]
-fn resets_after_the_request_within_the_head_and_within_the_body() {
+fn resets_after_request_in_head_and_in_body() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.get("/reset/at?point=request&id=r");
@@ -169,7 +169,7 @@ fn resets_after_the_request_within_the_head_and_within_the_body() {
 }
 
 #[test]
-fn a_request_with_a_body_is_reset_before_its_body_is_read() {
+fn request_is_reset_before_its_body_is_read() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send("POST /reset/at?point=request HTTP/1.1\r\nHost: o\r\nContent-Length: 1000\r\n\r\n");
@@ -259,7 +259,7 @@ fn malformed_requests_are_refused_and_the_answer_arrives() {
 }
 
 #[test]
-fn a_body_that_is_too_long_is_refused_while_it_is_still_coming() {
+fn too_long_body_is_refused_during_the_upload() {
     let origin = start(Options { body_bytes_max: 100_000, ..Options::default() });
     let mut client = Client::connect(&origin);
     client.send("POST /echo HTTP/1.1\r\nHost: o\r\nTransfer-Encoding: chunked\r\n\r\n");

@@ -80,7 +80,7 @@ fn h2load_gets_every_answer_by_alpn_and_with_prior_knowledge() {
 }
 
 #[test]
-fn a_page_has_the_same_fields_and_bytes_as_over_http1() {
+fn page_matches_http1() {
     let origin = start(Options::default());
     let text = run(&mut curl(&origin, "/", &[]));
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -96,7 +96,7 @@ fn a_page_has_the_same_fields_and_bytes_as_over_http1() {
 }
 
 #[test]
-fn behaviours_are_those_of_http1() {
+fn behaviours_match_http1() {
     let origin = start(Options::default());
     let text = run(&mut curl(&origin, "/status/404?header=X-A:b&interim=103&interims=2", &[]));
     assert_eq!(text.matches("HTTP/2 103").count(), 2, "{text}");
@@ -141,7 +141,7 @@ fn trailers_of_a_request_are_echoed() {
 }
 
 #[test]
-fn faults_are_of_the_stream_unless_the_connection_is_asked_for() {
+fn faults_hit_the_stream_unless_asked_otherwise() {
     let origin = start(Options::default());
     for (path, words) in [
         ("/reset/at?point=request&code=11", "ENHANCE_YOUR_CALM"),
@@ -207,7 +207,7 @@ fn the_preface_is_recognised_in_pieces() {
 }
 
 #[test]
-fn what_only_begins_like_the_preface_is_a_request() {
+fn near_preface_is_a_request() {
     let origin = start(Options::default());
     let mut stream = TcpStream::connect(origin.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

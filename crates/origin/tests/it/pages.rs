@@ -15,7 +15,7 @@ fn json(body: &[u8]) -> Value {
 }
 
 #[test]
-fn the_page_has_612_bytes_and_the_fields_of_a_static_file() {
+fn page_has_612_bytes_and_static_file_fields() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     for path in ["/", "/page"] {
@@ -132,7 +132,7 @@ fn bodies_in_every_framing() {
 }
 
 #[test]
-fn http_1_0_gets_no_chunks_and_keepalive_only_if_it_asks() {
+fn http_1_0_gets_no_chunks_and_optional_keepalive() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -149,7 +149,7 @@ fn http_1_0_gets_no_chunks_and_keepalive_only_if_it_asks() {
 }
 
 #[test]
-fn echo_tells_the_request_as_it_came() {
+fn echo_returns_the_received_request() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send(
@@ -174,7 +174,7 @@ fn echo_tells_the_request_as_it_came() {
 }
 
 #[test]
-fn a_body_of_many_reads_is_read_to_its_end_before_the_answer() {
+fn large_body_is_read_before_the_answer() {
     let origin = start(Options::default());
     let mut client = Client::connect(&origin);
     client.send("POST /echo HTTP/1.1\r\nHost: o\r\nContent-Length: 2000000\r\n\r\n");

@@ -112,7 +112,7 @@ fn w2_a_frame_sent_together_with_the_upgrade_is_answered() {
 }
 
 #[test]
-fn w3_a_client_that_does_not_read_is_not_read_either() {
+fn w3_stalled_client_is_not_read() {
     let origin = start(Options::default());
     let mut socket = Socket::open(&origin, "/websocket/echo");
     let payload = vec![7u8; 100_000];
@@ -134,7 +134,7 @@ fn w3_a_client_that_does_not_read_is_not_read_either() {
 }
 
 #[test]
-fn w4_w5_ends_without_a_close_frame_are_counted_as_such() {
+fn w4_w5_missing_close_frames_are_counted() {
     let origin = start(Options::default());
     let mut fin = Socket::open(&origin, "/websocket/echo");
     fin.text("a");
@@ -196,7 +196,7 @@ fn w9_fragments_and_huge_messages_are_echoed() {
 }
 
 #[test]
-fn a_message_goes_to_everybody_in_the_room_in_all_workers() {
+fn message_reaches_the_room_in_all_workers() {
     let origin = start(Options { workers: 3, ..Options::default() });
     let mut members: Vec<Socket> = (0..9).map(|_| Socket::open(&origin, "/websocket/room/a")).collect();
     let mut other = Socket::open(&origin, "/websocket/room/b");
@@ -249,7 +249,7 @@ fn a_close_code_can_be_asked_for() {
 }
 
 #[test]
-fn a_slow_reader_reads_slowly_and_one_that_never_reads_never() {
+fn slow_reader_reads_slowly_and_a_stuck_one_never() {
     let origin = start(Options::default());
     let mut slow = Socket::open(&origin, "/websocket/echo?read=4&every=5");
     slow.text("piece by piece");

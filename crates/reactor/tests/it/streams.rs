@@ -59,7 +59,7 @@ fn read_some(reactor: &Reactor, stream: &Stream) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn bytes_come_in_and_go_out_and_the_end_is_seen_after_them() {
+fn bytes_arrive_before_the_end_is_seen() {
     let reactor = Reactor::new().unwrap();
     let (mut client, stream, _) = pair(&reactor);
     client.write_all(b"ping").unwrap();
@@ -76,7 +76,7 @@ fn bytes_come_in_and_go_out_and_the_end_is_seen_after_them() {
 }
 
 #[test]
-fn a_full_socket_takes_nothing_and_tells_when_it_has_room() {
+fn full_socket_reports_when_it_has_room() {
     let reactor = Reactor::new().unwrap();
     let (mut client, stream, task) = pair(&reactor);
     let block = vec![b'x'; 1 << 20];
@@ -181,7 +181,7 @@ fn parked_socket_finds_an_earlier_fin_on_another_thread() {
 }
 
 #[test]
-fn a_deadline_wakes_its_task_and_says_so_once() {
+fn deadline_wakes_its_task_once() {
     let reactor = Reactor::new().unwrap();
     let task = reactor.create_task();
     reactor.set_deadline(task, Some(reactor.now().after(Duration::from_millis(20))));

@@ -208,14 +208,14 @@ fn model_finds_lost_wakeups() {
 }
 
 #[test]
-fn a_half_close_does_not_count_when_only_a_reset_is_awaited() {
+fn half_close_is_ignored_if_only_reset_is_awaited() {
     let (all, still_there) = losses(&[Act::Send, Act::Fin], 1, Leaving::Reset, Arming::Asking);
     // Where the FIN comes before the request was awaited nothing is different: the request is read first.
     assert_eq!(still_there.len(), all);
 }
 
 #[test]
-fn a_fin_behind_an_unread_request_counts_after_it_is_read() {
+fn fin_after_an_unread_request_counts_once_read() {
     let (all, still_there) = losses(&[Act::Send, Act::Send, Act::Fin], 1, Leaving::ResetOrFin, Arming::Asking);
     assert_eq!(still_there.len(), all);
 }

@@ -62,7 +62,7 @@ fn the_page_asks_for_nothing_and_runs_nothing() {
 }
 
 #[test]
-fn a_terminal_gets_columns_where_they_fit_and_records_where_not() {
+fn terminal_gets_columns_or_records_by_width() {
     let figure = |value| Figure::sampled(&[value, value * 1.1], Unit::Nanoseconds).into();
     let table = Table::new("CPU per request", &["arm", "CPU"])
         .row(vec!["pooled".into(), figure(20e3)])

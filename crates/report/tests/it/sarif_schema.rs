@@ -64,7 +64,7 @@ fn the_schema_refuses_other_json() {
 
 proptest! {
     #[test]
-    fn no_name_of_a_file_and_no_text_makes_it_invalid(file in ".{1,40}", what in ".{1,40}") {
+    fn names_and_texts_keep_sarif_valid(file in ".{1,40}", what in ".{1,40}") {
         let finding = Finding { what, ..finding("one", Severity::Note, Some((&file, 1, 1))) };
         prop_assert_eq!(objections(&rendered(vec![finding])), [""; 0]);
     }

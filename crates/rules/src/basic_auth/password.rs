@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_yescrypt_say_how_much_memory_it_takes() {
+    fn yescrypt_parameters_determine_its_memory() {
         assert_eq!(yescrypt_bytes("j9T"), Some(16 << 20));
         assert_eq!(yescrypt_bytes("jFT"), Some(1 << 30));
         assert_eq!(yescrypt_bytes("/.."), None);

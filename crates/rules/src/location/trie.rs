@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_slash_is_seen_inside_a_label_and_at_its_end() {
+    fn missing_slash_is_found_inside_and_after_a_label() {
         let trie = trie(&["/", "/user/", "/user/list/", "/us"]);
         assert_eq!(trie.lookup(b"/user"), Lookup::Redirect(&1));
         assert_eq!(trie.lookup(b"/user/list"), Lookup::Redirect(&2));

@@ -175,7 +175,7 @@ fn a_rewrite_makes_a_uri_and_arguments_of_its_groups() {
 }
 
 #[test]
-fn the_flags_say_how_it_goes_on() {
+fn flags_select_the_next_step() {
     for (then, expected, changed) in
         [(Then::Next, "/second", true), (Then::Last, "/first", true), (Then::Break, "/first", false)]
     {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_says_how_the_page_is_reached() {
+    fn target_selects_how_the_page_is_fetched() {
         let target = |page: &ErrorPage| format!("{:?}", page.target(&Nothing, &mut Vec::new()));
         let expected = PageTarget::Internal { uri: b"/50x.html", args: Some(b"a=b") };
         assert_eq!(target(&page(500, Overwrite::Keep, "/50x.html?a=b")), format!("{expected:?}"));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_that_are_never_sent_show_a_400_page_with_a_detail() {
+    fn unsendable_codes_show_a_400_page() {
         assert_eq!([493, 494, 495, 496, 497, 498].map(shown_status), [493, 400, 400, 400, 400, 498]);
         let page = page(494, false);
         assert!(page.contains("<title>400 Request Header Or Cookie Too Large</title>"));

@@ -161,7 +161,7 @@ fn groups_become_variables() {
 }
 
 #[test]
-fn branches_are_those_of_nginx() {
+fn branches_match_nginx() {
     for (text, made) in [
         (r#"<!--#if expr="$no"-->a<!--#elif expr="x"-->b<!--#elif expr="y"-->c<!--#else-->d<!--#endif-->e"#, "be"),
         (r#"<!--#if expr="$no"-->a<!--#else-->d<!--#endif-->"#, "d"),

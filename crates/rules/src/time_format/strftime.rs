@@ -212,7 +212,7 @@ mod tests {
 
     /// As `LC_ALL=C date -u -d @SECONDS` writes them.
     #[test]
-    fn dates_are_those_of_the_c_library() {
+    fn dates_match_the_c_library() {
         let second = 1_795_293_004;
         for (form, text) in [
             ("%A, %d-%b-%Y %H:%M:%S %Z", "Saturday, 21-Nov-2026 20:30:04 GMT"),

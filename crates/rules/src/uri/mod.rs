@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_of_an_upstream_is_decoded_and_stays_below_the_root() {
+    fn upstream_uri_is_decoded_and_stays_below_the_root() {
         assert_eq!(parse_internal(b"/a%20b?c%20d"), Some((b"/a b".to_vec(), Some(&b"c%20d"[..]))));
         assert_eq!(parse_internal(b"/a..b/...?"), Some((b"/a..b/...".to_vec(), Some(&b""[..]))));
         for bad in [&b""[..], b"?x", b"/a/../b", b"/a/%2e%2e/b", b"..", b"/a%00", b"/a%", b"/a%4", b"/a%zz"] {

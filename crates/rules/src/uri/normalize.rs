@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_what_follows_the_first_question_mark() {
+    fn arguments_follow_the_first_question_mark() {
         let args = |raw: &'static str| parse_merging(raw.as_bytes(), true).unwrap().1.args(raw.as_bytes());
         assert_eq!(args("/a"), None);
         assert_eq!(args("/a?"), Some(&b""[..]));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_rewrite_with_break_the_whole_new_uri_is_sent() {
+    fn rewrite_with_break_sends_the_whole_new_uri() {
         let rewritten = ProxyUri {
             raw: b"/name/anna",
             raw_is_valid: false,

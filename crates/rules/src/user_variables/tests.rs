@@ -149,7 +149,7 @@ fn a_variable_without_a_value_is_warned_of_once() {
 }
 
 #[test]
-fn geo_and_split_ask_for_what_they_need() {
+fn geo_and_split_read_only_needed_variables() {
     let mut users = UserVariables::default();
     let names = ["net", "behind", "of_text", "part"].map(|name| users.declare(name).unwrap());
     let network = |text: &str| conf::value::Cidr::parse(text.as_bytes()).unwrap().0;
@@ -173,7 +173,7 @@ fn geo_and_split_ask_for_what_they_need() {
 }
 
 #[test]
-fn a_table_wins_over_set_and_the_last_table_over_the_first() {
+fn table_overrides_set_and_the_last_table_wins() {
     let mut users = UserVariables::default();
     let slot = users.declare("x").unwrap();
     let table =

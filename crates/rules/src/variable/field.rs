@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_name_matches_in_any_case_with_dash_or_underscore() {
+    fn field_names_ignore_case_and_dash_versus_underscore() {
         let name = FieldName::new("X_Forwarded_For");
         assert_eq!(name.dashed(), b"x-forwarded-for");
         assert!(name.matches(b"X-Forwarded-For") && name.matches(b"x_forwarded-for"));

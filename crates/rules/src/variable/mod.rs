@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_shown_by_the_name_that_it_was_resolved_from() {
+    fn variable_is_shown_by_its_resolved_name() {
         for name in
             ["request_id", "uri", "args", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "arg_", "http2"]
         {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_an_absent_module_is_known_and_may_be_declared() {
+    fn variable_of_an_absent_module_may_be_declared() {
         assert!(matches!(resolve("SSL_ECH_Status"), Some(Variable::Idle(idle)) if idle.name() == "ssl_ech_status"));
         let mut users = UserVariables::default();
         let slot = users.declare("geoip_country_code").unwrap();

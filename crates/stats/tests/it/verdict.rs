@@ -71,7 +71,7 @@ fn a_difference_of_five_percent_is_found_in_twelve_pairs() {
 }
 
 #[test]
-fn a_drift_shared_by_the_arms_of_a_round_hides_nothing() {
+fn drift_shared_within_a_round_hides_nothing() {
     let mut world = World { drift: 0.5, ..quiet(4, 1.05) };
     let found = world.share_of(200, 12, |verdict| verdict.direction == Direction::Higher);
     assert!(found >= 0.95, "found in {:.1} % of the experiments", found * 100.0);
@@ -80,13 +80,13 @@ fn a_drift_shared_by_the_arms_of_a_round_hides_nothing() {
 }
 
 #[test]
-fn the_interval_holds_the_true_effect_as_often_as_it_says() {
+fn interval_covers_the_true_effect_at_its_rate() {
     let held = quiet(5, 1.2).share_of(500, 10, |verdict| verdict.interval.contains(1.2));
     assert!((0.93..=0.98).contains(&held), "95 % promised, {:.1} % hold it", held * 100.0);
 }
 
 #[test]
-fn an_effect_is_weighed_against_what_matters() {
+fn effect_is_compared_with_its_relevance() {
     let question = Question { effect_min: 0.02, ..RATIO };
     let large = World { noise: 0.005, ..quiet(6, 1.10) }.experiment(12, question);
     assert_eq!((large.direction, large.size), (Direction::Higher, Size::Material));

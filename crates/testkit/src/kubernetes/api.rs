@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_breaks_off_in_its_head_is_no_response() {
+    fn response_truncated_in_its_head_is_an_error() {
         assert_eq!(parse(b"HTTP/1.0 200 OK\r\nContent-Type: te"), None);
         assert_eq!(parse(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nok"), Some((200, Value::String("ok".into()))));
     }

@@ -17,7 +17,7 @@ fn side() -> ServerSideBuilder {
 }
 
 #[test]
-fn an_ocsp_response_is_stapled_to_the_pair_that_has_one() {
+fn ocsp_response_is_stapled_to_its_pair() {
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
         let pairs = Pairs::new([pair(false).with_ocsp(b"a response in DER")]);
         let listener = server(ServerSide::new().pairs(pairs.clone()).protocols(Protocols::only(protocol)));
@@ -145,7 +145,7 @@ fn early_data_is_not_taken_where_clients_are_verified() {
 }
 
 #[test]
-fn early_data_is_taken_up_to_the_limit_and_not_with_tickets() {
+fn early_data_is_bounded_and_excludes_tickets() {
     let mut config = config(vec![TLS13_AES_128_GCM_SHA256]).0;
     config.enable_early_data = true;
     let config = Arc::new(config);

@@ -55,7 +55,7 @@ fn rustls_interoperates_with_our_keys() {
 }
 
 #[test]
-fn records_that_were_changed_or_cut_fail_with_the_alert_for_it() {
+fn changed_or_cut_records_fail_with_their_alert() {
     for suite in ALL_CIPHER_SUITES {
         // The first and the last byte of the body, one in between, and lengths that are too small for the tag.
         for change in 0..6 {

@@ -167,7 +167,7 @@ fn an_encrypted_key_opens_in_every_form() {
 
 /// The command in the advice is run as it is written, with the names of the files and a password.
 #[test]
-fn a_key_under_an_old_cipher_names_the_command_that_converts_it() {
+fn key_under_an_old_cipher_names_the_converting_command() {
     let folder = issued();
     let at = folder.path();
     for (scheme, legacy) in [
@@ -194,7 +194,7 @@ fn a_key_under_an_old_cipher_names_the_command_that_converts_it() {
 }
 
 #[test]
-fn a_cipher_string_selects_what_openssl_selects() {
+fn cipher_string_selects_as_openssl() {
     let ours = Ciphers::default().names().split_off(3);
     let strings = [
         "HIGH:!aNULL:!MD5",

@@ -19,7 +19,7 @@ fn key_of(result: Result<Pair, tls::Finding>) -> &'static str {
 }
 
 #[test]
-fn an_encrypted_key_opens_with_a_line_of_the_password_file() {
+fn encrypted_key_opens_with_a_password_line() {
     let pair = |passwords: &[u8]| Pair::from_pem(CERTIFICATE, ENCRYPTED_KEY, passwords);
     assert_eq!(key_of(pair(b"other\nsecret\r\n")), "none");
     assert_eq!(key_of(pair(b"")), "key_needs_password");

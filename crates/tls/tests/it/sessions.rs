@@ -89,7 +89,7 @@ fn seals_records_of_the_requested_size() {
 }
 
 #[test]
-fn tells_close_notify_from_truncation() {
+fn distinguishes_close_notify_from_truncation() {
     let (mut client, mut server) =
         (Session::client(&anyone(), "a.test").unwrap(), server(ServerSide::new().pair(pair()).build().unwrap()));
     assert!(matches!(server.end(), Err(TlsError::ClosedUnused)));
@@ -206,7 +206,7 @@ fn a_listener_chooses_by_name_and_refuses_others() {
 }
 
 #[test]
-fn a_failed_handshake_tells_the_peer_why() {
+fn failed_handshake_sends_the_reason() {
     let client_side = ClientSide::new(Trust::Authorities(rcgen_authority().into_bytes())).build().unwrap();
     let (mut client, mut server) =
         (Session::client(&client_side, "a.test").unwrap(), server(ServerSide::new().pair(pair()).build().unwrap()));
@@ -260,7 +260,7 @@ fn session_facts_use_openssl_words() {
 }
 
 #[test]
-fn bytes_that_are_no_tls_fail_a_client_once_and_in_peace() {
+fn non_tls_bytes_fail_a_client_once() {
     let mut client = Session::client(&anyone(), "a.test").unwrap();
     let error = client.receive(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut |_| ()).unwrap_err();
     assert_eq!(error.key(), "not_tls", "{error}");

@@ -247,7 +247,7 @@ fn read_returns_at_most_the_requested_bytes() {
 }
 
 #[test]
-fn a_client_has_left_when_nothing_unread_is_ahead_of_its_end() {
+fn client_has_left_if_only_its_end_is_unread() {
     for words in [&b""[..], b"unread"] {
         let reactor = Rc::new(Reactor::new().unwrap());
         let (mut client, transport) = open(&reactor);

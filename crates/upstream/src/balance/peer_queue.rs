@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_becomes_free_goes_to_the_first_in_line() {
+    fn free_seat_goes_to_the_first_in_line() {
         let scene = scene(&[1], 2);
         let (_, seat) = scene.pick().unwrap();
         let (mut one, mut two) = (scene.stand(1), scene.stand(2));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_cannot_use_a_free_peer_blocks_no_other() {
+    fn request_that_cannot_use_a_free_peer_blocks_none() {
         let scene = scene(&[1, 1], 9);
         let (first, seat) = scene.pick().unwrap();
         let (_, _other) = scene.pick().unwrap();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn only_peers_that_could_still_be_used_are_worth_waiting_for() {
+    fn waits_only_for_usable_peers() {
         let scene = scene(&[1, 1], 1);
         let mut selection = Selection::default();
         assert!(scene.group.may_come(&selection, b""));

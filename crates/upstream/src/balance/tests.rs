@@ -345,7 +345,7 @@ fn a_remaining_peer_keeps_its_turn_and_failures() {
 }
 
 #[test]
-fn on_a_ring_only_the_keys_of_the_peer_that_left_move() {
+fn leaving_peer_moves_only_its_keys_on_the_ring() {
     let spec = PeerSpec::default();
     let members: Vec<_> = (0..5).map(|index| member(index, spec)).collect();
     let before = Group::new(Method::ConsistentHash, members.clone());
@@ -411,7 +411,7 @@ fn least_time_prefers_fast_peers_until_loaded() {
 }
 
 #[test]
-fn with_inflight_a_peer_that_hangs_loses_before_it_has_answered() {
+fn inflight_makes_a_hanging_peer_lose_early() {
     let method = Method::LeastTime { measure: Measure::Header, inflight: true };
     let group = weighted(method, &[1, 1]);
     let mut hanging = group.pick(&mut Selection::default(), &Inputs::default(), START);
@@ -437,7 +437,7 @@ fn equals(registry: &HealthRegistry, specs: &[PeerSpec]) -> Group {
 }
 
 #[test]
-fn equal_lines_are_peers_with_failures_and_seats_of_their_own() {
+fn equal_lines_are_peers_with_their_own_state() {
     let (registry, spec) = (HealthRegistry::default(), PeerSpec::default());
     let group = equals(&registry, &[spec, spec, PeerSpec { backup: true, ..spec }]);
     assert_eq!([0, 1, 2].map(|index| group.health(index).map(PeerHealth::ordinal)), [Some(0), Some(1), Some(2)]);
@@ -458,7 +458,7 @@ fn equal_lines_are_peers_with_failures_and_seats_of_their_own() {
 }
 
 #[test]
-fn a_session_on_a_backup_returns_when_a_primary_is_back() {
+fn backup_session_returns_to_a_recovered_primary() {
     let spec = PeerSpec::default();
     for method in [Method::RoundRobin, Method::LeastConn, Method::IpHash] {
         let group = of(method, &[spec, PeerSpec { backup: true, ..spec }, PeerSpec { backup: true, ..spec }]);
@@ -491,7 +491,7 @@ fn attempts_are_counted_without_peers_that_are_down_or_drained() {
 }
 
 #[test]
-fn a_weight_that_was_set_counts_until_it_is_given_back() {
+fn set_weight_applies_until_it_is_reset() {
     for method in [Method::RoundRobin, Method::Random, Method::LeastConn] {
         let members: Vec<Member> = (0..2).map(|index| member(index, PeerSpec::default())).collect();
         let health = Arc::clone(&members[0].health);

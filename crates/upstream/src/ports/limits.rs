@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn time_wait_is_cut_short_where_tcp_tw_reuse_says_so() {
+    fn tcp_tw_reuse_shortens_time_wait() {
         let (near, far) = (IpAddr::from([127, 0, 0, 2]), IpAddr::from([10, 0, 0, 1]));
         let after = |reuse: &str, delay: &str, timestamps: &str| {
             let limits = Limits::parse("", "", reuse, delay, timestamps);

@@ -137,7 +137,7 @@ fn u11_no_live_peer_is_502() {
 }
 
 #[test]
-fn p09_a_limit_of_the_group_is_502_and_blames_no_peer() {
+fn p09_group_limit_is_502_without_blame() {
     let verdict = decide(NotAdmitted, &GET, &DEFAULT);
     assert_eq!((verdict.decision, verdict.blame, verdict.reason), (fail(502), Blame::None, Reason::NotAdmitted));
 }
@@ -149,7 +149,7 @@ fn l02_no_socket_is_503_and_blames_no_peer() {
 }
 
 #[test]
-fn u13_a_client_that_left_is_499_and_blames_no_peer() {
+fn u13_client_that_left_is_499_without_blame() {
     let verdict = decide(ClientGone, &GET, &DEFAULT);
     assert_eq!((verdict.decision, verdict.blame), (fail(499), Blame::None));
 }
@@ -205,7 +205,7 @@ fn unprocessed_request_is_retried_for_any_method() {
 }
 
 #[test]
-fn idempotent_methods_are_those_known_to_be() {
+fn idempotent_methods_are_known() {
     for method in [&b"GET"[..], b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PROPFIND"] {
         assert!(is_idempotent(method));
     }

@@ -111,7 +111,7 @@ fn moved_connection_continues_with_its_state() {
 }
 
 #[test]
-fn a_connection_that_no_request_waits_for_any_more_is_idle() {
+fn connection_without_waiting_requests_is_idle() {
     let mut scene = Scene::new(Limits { idle_max: 0, ..LIMITS });
     assert_eq!(scene.lease(0), Grant::Waits);
     let id = scene.ordered_to_open();

@@ -139,7 +139,7 @@ fn two_workers_never_share_and_never_lose_a_connection() {
 }
 
 #[test]
-fn a_thief_and_an_event_of_the_owner_never_both_have_it() {
+fn thief_and_owner_event_never_share_a_connection() {
     explore(LIMITS, |scene| {
         let CheckIn::Pooled { token, .. } = scene.open(W0, scene.key).check_in(NOW) else { panic!("pooled") };
         both(
@@ -227,7 +227,7 @@ fn a_check_in_never_misses_a_waiter() {
 }
 
 #[test]
-fn a_refused_attempt_to_open_never_hides_the_room_from_a_waiter() {
+fn refused_open_never_hides_room_from_a_waiter() {
     explore(GroupLimits { connections_max: Some(1), waiting_max: 1, ..LIMITS }, |scene| {
         both(
             &scene,

@@ -51,7 +51,7 @@ impl Scene {
 }
 
 #[test]
-fn a_seat_freed_while_somebody_takes_a_place_is_not_lost() {
+fn seat_freed_during_a_join_is_not_lost() {
     explore(|scene, seat| {
         let releasing = thread::spawn(move || drop(seat));
         let mut waiter = scene.stand(7);
@@ -62,7 +62,7 @@ fn a_seat_freed_while_somebody_takes_a_place_is_not_lost() {
 }
 
 #[test]
-fn a_seat_freed_while_the_first_in_line_leaves_goes_to_the_next() {
+fn seat_freed_during_a_leave_goes_to_the_next() {
     explore(|scene, seat| {
         let (leaver, mut next) = (scene.stand(1), scene.stand(2));
         let releasing = thread::spawn(move || drop(seat));

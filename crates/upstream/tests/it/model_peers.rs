@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_number_is_one_peers_as_long_as_anything_counts_there(steps in prop::collection::vec(step(), 1..80)) {
+    fn number_belongs_to_one_peer_while_used(steps in prop::collection::vec(step(), 1..80)) {
         let scene = Scene::new(1, &ROOMY);
         let mut reference = Reference {
             scene: &scene,

@@ -48,7 +48,7 @@ fn local_pools_are_not_stolen_from_and_are_limited_each() {
 }
 
 #[test]
-fn p01_p04_an_event_on_an_idle_connection_removes_it_once() {
+fn p01_p04_event_on_an_idle_connection_removes_it_once() {
     let scene = Scene::new(2, &LIMITS);
     let token = scene.pooled(W0, "a", Millis(1));
     let kept = scene.pool.inspect(W0, token, |connection| {
@@ -134,7 +134,7 @@ fn p08_identities_never_share_and_retired_keys_are_empty() {
 }
 
 #[test]
-fn p09_a_full_pool_closes_the_least_recently_used_own_first() {
+fn p09_full_pool_closes_the_least_recently_used_own_first() {
     let scene = Scene::new(2, &GroupLimits { idle_max: 2, ..LIMITS });
     scene.pooled(W1, "theirs", Millis(1));
     scene.pooled(W0, "mine", Millis(2));

@@ -18,7 +18,7 @@ fn permit(scene: &Scene, worker: WorkerId) -> Connecting<'_, &'static str> {
 }
 
 #[test]
-fn a_connection_that_ends_its_exchange_goes_to_the_first_seeker() {
+fn connection_ending_its_exchange_goes_to_a_seeker() {
     let scene = Scene::new(1, &LIMITS);
     let lease = scene.opened(W0, "a", Millis(0));
     let (mut first, mut second) = (seek(&scene, W0, 1), seek(&scene, W0, 2));
@@ -90,7 +90,7 @@ fn local_pools_hand_nothing_to_other_workers() {
 }
 
 #[test]
-fn a_group_that_keeps_nothing_and_a_retired_key_have_no_seekers() {
+fn poolless_group_and_retired_key_have_no_seekers() {
     let scene = Scene::new(1, &GroupLimits { idle_max: 0, ..LIMITS });
     assert!(scene.pool.seek(W0, scene.key, 1).is_none());
     let scene = Scene::new(1, &LIMITS);
@@ -153,7 +153,7 @@ fn leaving_seeker_passes_its_gift_on() {
 }
 
 #[test]
-fn those_in_line_are_served_before_seekers() {
+fn waiters_precede_seekers() {
     let scene = Scene::new(1, &GroupLimits { connections_max: Some(1), waiting_max: 1, ..LIMITS });
     let lease = scene.opened(W0, "a", Millis(0));
     let mut seeker = seek(&scene, W0, 1);
@@ -167,7 +167,7 @@ fn those_in_line_are_served_before_seekers() {
 }
 
 #[test]
-fn a_connection_may_come_free_where_an_exchange_is_under_way() {
+fn connection_may_come_free_if_an_exchange_is_open() {
     let scene = Scene::new(1, &LIMITS);
     assert!(!scene.pool.may_come_free(scene.key));
     let connecting = permit(&scene, W0);

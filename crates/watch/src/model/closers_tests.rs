@@ -41,7 +41,7 @@ impl Observed {
 }
 
 #[test]
-fn time_wait_on_the_tuple_means_that_this_side_was_first() {
+fn time_wait_on_the_tuple_means_this_side_closed() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     assert_eq!(observed.look(&[socket(State::TimeWait, SERVER, CLIENT)]), (1, 0, 0));
@@ -89,7 +89,7 @@ fn a_reset_is_unknown_unless_the_closing_was_seen_before() {
 }
 
 #[test]
-fn a_tuple_that_is_in_use_again_tells_nothing() {
+fn reused_tuple_proves_nothing() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     let successor = Socket { inode: 9, ..socket(State::Established, SERVER, CLIENT) };

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_bounds_and_trends_are_those_of_the_samples() {
+    fn averages_bounds_and_trends_match_the_samples() {
         let rising = over(&[10, 20, 30, 40]);
         assert_eq!((rising.average, rising.least, rising.most), (25.0, 10, 40));
         assert_eq!(rising.trend(), "+300.0 ±0.0");

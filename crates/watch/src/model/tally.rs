@@ -64,7 +64,7 @@ mod tests {
     use crate::model::tests::socket;
 
     #[test]
-    fn sockets_are_counted_by_state_and_by_port_at_either_end() {
+    fn sockets_are_counted_by_state_and_port() {
         let mut tally = Tally::of_ports(&[80, 10_000]);
         for socket in [
             socket(State::Listen, "0.0.0.0:80", "0.0.0.0:0"),

@@ -32,7 +32,7 @@ fn refuses_invalid_filter_tables() {
 }
 
 #[test]
-fn a_level_adds_its_fields_to_those_around_it() {
+fn level_appends_its_fields_to_outer_ones() {
     let outer = "more_set_headers 'X-A: 1'; location / { more_clear_headers -s '404 500' -t 'a/b c/d' X-B 'X-C-*'; \
         more_set_input_headers -r 'X-D: $uri'; more_set_headers -a 'X-E: 2' 'X-F:'; }";
     let location = &locations(outer)[0];

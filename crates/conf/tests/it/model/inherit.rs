@@ -172,7 +172,7 @@ fn limits_find_their_zones_whatever_the_order() {
 }
 
 #[test]
-fn error_pages_say_what_becomes_of_the_status() {
+fn error_page_keeps_or_replaces_the_status() {
     use conf::model::{ErrorStatus, ErrorTarget};
     let http = http("error_page 404 = /a; error_page 500 502 =200 @b; error_page 403 http://x/;");
     let pages = &http.location.response.error_pages;

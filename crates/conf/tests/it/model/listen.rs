@@ -33,7 +33,7 @@ fn a_range_of_ports_is_as_many_listeners() {
 }
 
 #[test]
-fn what_contradicts_itself_at_one_address() {
+fn contradicting_listens_at_one_address_are_refused() {
     assert_eq!(
         found("server { listen 80 default_server; } server { listen 80 default; server_name b; }"),
         ["a duplicate default server for 0.0.0.0:80 <- listen 80 default;"]

@@ -73,7 +73,7 @@ fn proxy_pass_reaches_if_but_not_inner_locations() {
 }
 
 #[test]
-fn a_handler_other_than_the_proxy_does_not_hold_in_limit_except() {
+fn other_handlers_do_not_reach_limit_except() {
     let here = locations("location /s { stub_status; limit_except GET { deny all; } }");
     assert_eq!(here[0].content, Some(Content::StubStatus));
     assert_eq!(here[0].limit_except.as_ref().unwrap().content, None);
@@ -190,7 +190,7 @@ fn cookies_are_rewritten_by_the_innermost_list() {
 }
 
 #[test]
-fn what_cannot_be_meant_about_cookies_and_tunnels_is_refused() {
+fn refuses_contradictions_about_cookies_and_tunnels() {
     for (text, expected) in [
         ("proxy_cookie_path /a;", "invalid parameter \"/a\" <- /a"),
         ("proxy_cookie_domain on;", "invalid parameter \"on\" <- on"),

@@ -16,7 +16,7 @@ fn each_family_has_its_store() {
 }
 
 #[test]
-fn permissions_are_those_of_nginx() {
+fn permissions_match_nginx() {
     for (words, mode) in [
         ("user:rw", 0o600),
         ("user:r", 0o400),

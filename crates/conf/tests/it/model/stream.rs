@@ -190,7 +190,7 @@ fn a_cache_of_sessions_belongs_to_one_block() {
 }
 
 #[test]
-fn a_missing_zone_is_to_be_defined_in_the_same_block() {
+fn missing_zone_must_be_defined_in_the_same_block() {
     let (_, found, _) = lowered("events {} stream { limit_conn each 1; server { listen 1; return x; } }");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].hint.as_deref(), Some("define it in `stream` with `limit_conn_zone`"));

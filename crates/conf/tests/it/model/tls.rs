@@ -20,7 +20,7 @@ fn session_cache(body: &str) -> String {
 }
 
 #[test]
-fn defaults_are_those_of_nginx() {
+fn defaults_match_nginx() {
     let http = http("server { }");
     let tls = &http.servers[0].settings.tls;
     assert!(tls.certificates.is_empty() && tls.protocols.is_empty() && tls.ciphers.is_none());
@@ -50,7 +50,7 @@ fn a_server_takes_lists_over_as_a_whole() {
 }
 
 #[test]
-fn a_pem_is_the_text_itself_or_a_file_beside_the_main_file() {
+fn pem_is_inline_text_or_a_relative_file() {
     let folder = Path::new("/etc/nginx");
     assert_eq!(PemSource::of(b"data:x", folder), PemSource::Inline(b"x"));
     assert_eq!(PemSource::of(b"a.pem", folder), PemSource::File(PathBuf::from("/etc/nginx/a.pem")));

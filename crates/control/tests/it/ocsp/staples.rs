@@ -157,7 +157,7 @@ fn a_key_that_may_not_sign_is_not_believed() {
 }
 
 #[test]
-fn a_responder_may_be_named_and_a_response_may_be_a_file() {
+fn responder_and_response_may_be_configured() {
     let files = Files::new();
     // The certificate names no responder.
     files.write("a", &files.authority.issue_with(&["a.test"], |params| params.serial_number = Some(10_u64.into())));
@@ -179,7 +179,7 @@ fn a_responder_may_be_named_and_a_response_may_be_a_file() {
 }
 
 #[test]
-fn what_cannot_be_asked_about_is_named_and_serves_without() {
+fn certificate_without_a_responder_serves_unstapled() {
     let files = Files::new();
     let nobody = files.authority.issue_with(&["a.test"], |_| ());
     let secure =
@@ -210,7 +210,7 @@ fn by_acme(files: &Files, words: &str) -> String {
 }
 
 #[test]
-fn a_certificate_by_acme_has_a_staple_and_so_has_the_next_one() {
+fn acme_certificates_are_stapled_and_so_are_renewals() {
     let files = Files::new();
     let mut gateway = Gateway::start(&by_acme(&files, "ssl_stapling on;"), &[]);
     let _control = Control::start(gateway.shared()).unwrap();

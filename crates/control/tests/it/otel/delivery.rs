@@ -85,7 +85,7 @@ fn requests_do_not_notice_that_there_is_no_collector() {
 }
 
 #[test]
-fn what_waits_is_sent_when_the_process_ends() {
+fn queued_spans_are_sent_at_exit() {
     let Some(collector) = Collector::start() else { return };
     let site = Site::start(collector, "interval 1h;", "otel_trace on;", OK, &[]);
     site.ask("/last", "");
@@ -126,7 +126,7 @@ fn verifies_the_collector_and_sends_configured_fields() {
 }
 
 #[test]
-fn otlp_over_http_is_spoken_to_a_url_with_a_path() {
+fn url_with_a_path_selects_otlp_over_http() {
     let endpoint = |port| format!("http://127.0.0.1:{port}/v1/traces");
     let Some(collector) = Collector::with("http", "503", &[], endpoint) else { return };
     let site = Site::start(collector, "interval 20ms; header X-Key k;", "otel_trace on;", OK, &[]);

@@ -2,8 +2,8 @@
 
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::h1::connection::Connection;
-use http1::{ChunkError, Trailers};
 use http1::chunked::Decoder;
+use http1::{ChunkError, Trailers};
 use reactor::Read;
 
 /// A body in chunks.

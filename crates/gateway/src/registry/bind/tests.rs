@@ -41,7 +41,7 @@ fn a_plan_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_stays_in_the_configuration_stays_the_same_object() {
+fn unchanged_objects_survive_a_reload() {
     let shared = shared();
     let http = "limit_req_zone $uri zone=z:1m rate=1r/s; upstream app { server 127.0.0.1:81; keepalive 8; }
                 server { listen 80; access_log /l; error_log /e; limit_req zone=z; location / { proxy_pass http://app; } }";
@@ -71,7 +71,7 @@ fn forgets_listeners_of_no_configuration() {
 }
 
 #[test]
-fn a_zone_with_another_key_is_refused_where_it_is_written() {
+fn zone_with_another_key_is_refused_at_its_line() {
     let shared = shared();
     let zone = |key: &str| {
         format!("limit_req_zone {key} zone=z:1m rate=1r/s; server {{ limit_req zone=z; location / {{ return 204; }} }}")

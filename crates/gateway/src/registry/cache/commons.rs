@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_falls_behind_learns_that_it_has_lost_news() {
+    fn lagging_process_learns_that_news_was_lost() {
         let (all, _words) = processes();
         let mut position = all[1].head();
         (0..u64::from(NEWS_MAX) + 5).for_each(|number| all[0].publish(file(number)));

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_stays_keeps_its_past_and_one_that_goes_is_well() {
+    fn reload_keeps_check_history_and_clears_removed_peers() {
         let (checks, log) = (Checks::default(), log());
         let (stays, goes) = (peer(1), peer(2));
         apply(&checks, 1, &plan(1), &[stays.clone(), goes.clone()]);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_a_check_that_cannot_be_made_once_and_blames_no_peer() {
+    fn impossible_check_is_reported_once_without_blame() {
         let (checks, log) = (Checks::default(), log());
         let one = peer(1);
         apply(&checks, 1, &plan(1), std::slice::from_ref(&one));

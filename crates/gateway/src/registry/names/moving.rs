@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_join_while_the_name_moves_all_end_where_it_does() {
+    fn plans_joining_during_a_move_end_at_the_new_address() {
         const MOVES: u8 = 200;
         let scene = scene();
         let plans = std::thread::scope(|threads| {

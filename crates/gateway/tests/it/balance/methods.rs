@@ -94,7 +94,7 @@ fn least_time_leaves_the_slow_peer_alone() {
 }
 
 #[test]
-fn a_drained_peer_gets_nothing_that_is_not_bound_to_it() {
+fn drained_peer_gets_only_bound_sessions() {
     let (_peers, addresses) = peers(2);
     let servers = "sticky route $arg_route; server {upstream:0} route=one drain; server {upstream:1} route=two;";
     let gateway = Gateway::start(&text(&[("app", servers)], ""), &addresses);

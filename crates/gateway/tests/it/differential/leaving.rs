@@ -216,7 +216,7 @@ fn differences(nginx: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_client_that_leaves_at_any_point_leaves_the_same_behind() {
+fn leaving_client_has_the_same_effect_as_in_nginx() {
     for nginx in [Nginx::Old, Nginx::New].into_iter().filter_map(|nginx| nginx_or_skip(nginx)) {
         let wrong = differences(&nginx);
         let version = nginx.display();

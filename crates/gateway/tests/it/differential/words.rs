@@ -18,7 +18,7 @@ fn of_upstreams(log: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_mean_what_they_mean_in_a_newer_nginx() {
+fn directives_match_a_newer_nginx() {
     let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
     let sockets = tempfile::tempdir().unwrap();
     for side in [Side::Nginx, Side::Ours] {

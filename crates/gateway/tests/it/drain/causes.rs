@@ -79,7 +79,7 @@ fn a_peer_that_is_marked_drain_loses_its_tunnels() {
 }
 
 #[test]
-fn a_sticky_tunnel_to_a_peer_that_is_marked_already_stays() {
+fn sticky_tunnel_to_a_drained_peer_stays() {
     let sticky =
         |first: &str| format!("server {{upstream:0}} {first} route=a; server {{upstream:1}}; sticky route $arg_r;");
     let mut scene = Scene::new(FAST, vec![echo(), echo()]);
@@ -110,7 +110,7 @@ fn an_operator_drains_a_peer_and_may_change_their_mind() {
 }
 
 #[test]
-fn the_only_peer_of_a_group_is_drained_by_an_operator() {
+fn operator_can_drain_the_only_peer() {
     let scene = Scene::new(FAST, vec![echo()]);
     let mut client = scene.tunnel("/kept");
     let label = scene.peers[0].address().to_string();
@@ -119,7 +119,7 @@ fn the_only_peer_of_a_group_is_drained_by_an_operator() {
 }
 
 #[test]
-fn a_process_that_ends_drains_its_tunnels_if_that_is_configured() {
+fn ending_process_drains_tunnels_if_configured() {
     let scene = Scene::new(FAST, vec![echo()]);
     let mut client = scene.tunnel("/kept");
     scene.gateway.shared().send(0, Message::Drain);
@@ -213,7 +213,7 @@ fn stream_sessions_end_at_the_timeout_if_their_server_changed() {
 }
 
 #[test]
-fn a_websocket_over_http2_is_drained_and_its_connection_goes_on() {
+fn http2_websocket_drains_and_its_connection_continues() {
     let peer = Peer::script(|mut talk| {
         let Some(request) = talk.request() else { return };
         let key = Key::parse(request.value("Sec-WebSocket-Key").unwrap().as_bytes()).unwrap();

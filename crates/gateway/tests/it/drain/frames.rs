@@ -12,7 +12,7 @@ const OTHER: &str = "proxy_read_timeout 70s;";
 const RESTART_PAYLOAD: [u8; 2] = [0x03, 0xf4];
 
 #[test]
-fn both_ends_get_a_close_frame_and_their_answers_end_the_tunnel() {
+fn both_ends_get_a_close_frame_and_answer_it() {
     let answered = Signal::new();
     let peer = switching({
         let answered = answered.clone();
@@ -136,7 +136,7 @@ fn a_frame_that_never_ends_is_cut_at_the_timeout() {
 }
 
 #[test]
-fn a_tunnel_that_closes_by_itself_gets_no_second_close_frame() {
+fn self_closing_tunnel_gets_no_second_close_frame() {
     let (closing, drained) = (Signal::new(), Signal::new());
     let peer = switching({
         let (closing, drained) = (closing.clone(), drained.clone());
@@ -199,7 +199,7 @@ fn a_compressed_websocket_is_closed_like_any_other() {
 }
 
 #[test]
-fn a_client_that_keeps_sending_after_the_close_is_cut_off() {
+fn client_sending_after_the_close_is_cut_off() {
     let mut scene = Scene::new("drain_rate 1000; drain_timeout 300ms;", vec![echo()]);
     let mut client = scene.tunnel("/chat");
     echoes(&mut client);

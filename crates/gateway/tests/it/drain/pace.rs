@@ -30,7 +30,7 @@ fn tunnels_end_one_after_the_other_at_the_rate() {
 }
 
 #[test]
-fn a_reload_that_restores_the_route_saves_the_tunnels_that_wait() {
+fn restored_route_keeps_its_waiting_tunnels() {
     let mut scene = Scene::new("drain_rate 1;", vec![echo()]);
     let mut clients: Vec<Talk> = (0..3).map(|_| scene.tunnel("/chat")).collect();
     scene.change_chat("proxy_read_timeout 70s;");

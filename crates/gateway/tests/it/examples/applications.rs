@@ -68,7 +68,7 @@ fn grafana_lives_below_a_path() {
 }
 
 #[test]
-fn gitlab_takes_pushes_and_says_when_it_restarts() {
+fn gitlab_accepts_pushes_and_shows_restarts() {
     let peer = named("gitlab");
     let site = Example::start("gitlab.conf", &[("127.0.0.1:9017", peer.address())], &[]);
     let clone = site.get("/group/sub/project/info/refs?service=git-upload-pack", "");

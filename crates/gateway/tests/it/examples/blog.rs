@@ -82,7 +82,7 @@ fn wordpress_works_and_readers_get_cached_pages() {
 }
 
 #[test]
-fn wordpress_sends_files_from_disk_and_hides_what_bots_try() {
+fn wordpress_serves_files_and_hides_probed_paths() {
     let Blog { site, fpm: _fpm } = blog();
     let logo = site.get("/wp-content/logo.svg", "");
     assert_eq!((logo.text().as_str(), logo.value("Content-Type")), ("<svg/>", Some("image/svg+xml")));

@@ -5,7 +5,7 @@ use crate::h2::grpc::{ERRORS, KINDS, Server, python, run};
 use testkit::{Http2Talk, Refusing};
 
 #[test]
-fn calls_of_all_kinds_pass_and_go_on_when_a_server_stops() {
+fn all_kinds_of_calls_survive_a_stopping_server() {
     let Some(python) = python() else { return };
     let servers = [Server::start(&python, &[]), Server::start(&python, &[])];
     let peers = [("127.0.0.1:9431", servers[0].address), ("127.0.0.1:9432", servers[1].address)];
@@ -21,7 +21,7 @@ fn calls_of_all_kinds_pass_and_go_on_when_a_server_stops() {
 }
 
 #[test]
-fn errors_of_the_gateway_are_statuses_of_grpc_in_the_example() {
+fn gateway_errors_become_grpc_statuses() {
     let refusing = [Refusing::new(), Refusing::new()];
     let peers = [("127.0.0.1:9431", refusing[0].address()), ("127.0.0.1:9432", refusing[1].address())];
     let site = Example::start("grpc.conf", &peers, &[]);

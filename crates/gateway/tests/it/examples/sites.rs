@@ -74,7 +74,7 @@ fn maintenance_is_switched_by_a_file() {
 }
 
 #[test]
-fn a_download_is_allowed_by_the_application_and_sent_from_disk() {
+fn application_authorizes_downloads_served_from_disk() {
     let peer = Peer::answering(|request| match request.target() {
         "/get/report" => {
             let lines = "X-Accel-Redirect: /files/q3%20report.pdf\r\nContent-Type: application/pdf\r\n\
@@ -136,7 +136,7 @@ fn protected_downloads_need_staff_or_a_valid_link() {
 }
 
 #[test]
-fn a_page_is_put_together_from_a_shop_a_cache_and_a_file() {
+fn page_combines_shop_cache_and_file() {
     let shop = Peer::answering(|request| match request.target() {
         "/fragments/menu" => answer("<nav>menu</nav>", "Content-Type: text/html\r\n"),
         _ => answer(

@@ -178,7 +178,7 @@ fn a_chain_of_proxies_names_the_client() {
 
 /// A real name server and a real client, over UDP and TCP on one port; and lines of syslog, which have no answer.
 #[test]
-fn name_servers_answer_over_udp_and_tcp_and_have_a_standby() {
+fn name_servers_answer_over_udp_and_tcp_with_standby() {
     let server = |answer: &str| {
         let address = local();
         let mut dnsmasq = Command::new(peer_program("dnsmasq"));

@@ -350,7 +350,7 @@ fn finds_the_listener_by_the_port() {
 }
 
 #[test]
-fn says_why() {
+fn gives_reasons() {
     let site = Site::start(include_str!("site.conf"));
     let why = |host: &'static str, target: &'static str| {
         let said = site.explain(&("GET", host, target, &[]), 0);

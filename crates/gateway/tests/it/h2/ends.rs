@@ -47,7 +47,7 @@ fn h12_a_reset_is_that_streams_client_leaving() {
 }
 
 #[test]
-fn h13_the_end_of_the_connection_is_the_end_of_its_streams() {
+fn h13_connection_end_ends_its_streams() {
     let (asked, go, noticed) = (Signal::new(), Signal::new(), Signal::new());
     let peer = waiting_peer(&asked, &go, &noticed);
     let gateway = gateway("location / { proxy_pass http://{upstream:0}; }", &[peer.address()]);
@@ -120,7 +120,7 @@ fn h16_a_process_that_ends_finishes_its_streams() {
 }
 
 #[test]
-fn h17_a_reload_holds_for_the_next_stream_of_a_connection() {
+fn h17_reload_applies_to_the_next_stream() {
     let (asked, go, noticed) = (Signal::new(), Signal::new(), Signal::new());
     let peer = waiting_peer(&asked, &go, &noticed);
     let text = |body: &str| {
@@ -223,7 +223,7 @@ fn until_no_error(client: &mut Http2Talk, stream: u32) {
 }
 
 #[test]
-fn h21_the_rest_of_a_body_is_dropped_behind_an_early_answer() {
+fn h21_body_after_an_early_answer_is_dropped() {
     let gateway = gateway("return 200 early;", &[]);
     let mut client = connect(&gateway);
     let stream = early_answer(&mut client, "/");

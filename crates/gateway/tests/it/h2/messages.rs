@@ -79,7 +79,7 @@ fn h3_uploads_with_and_without_length_arrive_whole() {
 }
 
 #[test]
-fn h4_a_body_waits_with_the_client_until_the_upstream_reads() {
+fn h4_body_waits_at_the_client_until_the_upstream_reads() {
     let go = Signal::new();
     let wait = go.clone();
     let peer = Peer::script(move |mut talk| {
@@ -155,7 +155,7 @@ fn h6_early_hints_and_100_continue_are_interim_heads() {
 }
 
 #[test]
-fn h7_many_streams_are_served_at_once_and_share_the_connection() {
+fn h7_many_streams_share_one_connection() {
     let go = Signal::new();
     let wait = go.clone();
     let peer = Peer::script(move |mut talk| {

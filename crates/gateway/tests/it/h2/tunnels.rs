@@ -188,7 +188,7 @@ fn h85_each_direction_ends_for_itself() {
 const FLOOD: usize = 96 << 20;
 
 #[test]
-fn h86_a_closed_window_stops_the_upstream_and_no_other_stream() {
+fn h86_closed_window_stops_only_its_stream() {
     let flooded = Signal::new();
     let word = flooded.clone();
     let peer = websocket(move |mut talk| {
@@ -237,7 +237,7 @@ fn h87_stalled_upstream_closes_the_window_of_its_tunnel() {
 }
 
 #[test]
-fn h88_a_process_that_ends_lets_tunnels_go_on_to_their_end() {
+fn h88_ending_process_lets_tunnels_finish() {
     let peer = websocket(echo);
     let gateway = in_location("", &peer);
     let mut client = connect(&gateway);
@@ -253,7 +253,7 @@ fn h88_a_process_that_ends_lets_tunnels_go_on_to_their_end() {
 }
 
 #[test]
-fn h89_the_end_of_the_connection_is_a_reset_of_its_tunnels() {
+fn h89_connection_end_resets_its_tunnels() {
     let reset = Signal::new();
     let word = reset.clone();
     let peer = websocket(move |mut talk| {
@@ -272,7 +272,7 @@ fn h89_the_end_of_the_connection_is_a_reset_of_its_tunnels() {
 }
 
 #[test]
-fn h90_a_silent_tunnel_is_pinged_and_ends_at_its_limit() {
+fn h90_silent_tunnel_is_pinged_and_ends_at_its_limit() {
     let peer = websocket(|mut talk| while talk.whatever_came().is_some() {});
     let gateway = in_location("tunnel_timeout 900ms; tunnel_ping 200ms;", &peer);
     let mut client = connect(&gateway);
@@ -316,7 +316,7 @@ fn echo_messages(mut talk: Talk) {
 }
 
 #[test]
-fn a_browser_opens_its_websocket_on_the_connection_that_it_has() {
+fn browser_reuses_its_connection_for_a_websocket() {
     let Some(mut browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     Authority::new("Test").issue(&["localhost"]).write(folder.path(), "pair");

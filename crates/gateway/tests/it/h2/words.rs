@@ -30,7 +30,7 @@ fn h38_obsolete_directives_are_accepted() {
 }
 
 #[test]
-fn h39_a_frame_of_a_body_is_no_longer_than_http2_chunk_size() {
+fn h39_data_frames_respect_http2_chunk_size() {
     let gateway = gateway("location / { http2_chunk_size 1000; root .; }", &[]);
     std::fs::write(gateway.prefix().join("file"), vec![b'x'; 10_000]).unwrap();
     let mut client = Talk::connect(gateway.address());

@@ -110,7 +110,7 @@ fn h69_fault_on_an_idle_connection_is_logged_and_counted() {
 }
 
 #[test]
-fn h70_a_peer_that_does_not_answer_a_ping_is_given_up() {
+fn h70_peer_without_a_ping_answer_is_closed() {
     let silent = Peer::script(|talk: Talk| {
         // It reads everything and sends only its settings.
         let mut service = testkit::Http2Service::new(talk);

@@ -38,7 +38,7 @@ fn h57_goaway_retries_later_streams_and_finishes_earlier_ones() {
 }
 
 #[test]
-fn h58_a_refused_stream_is_tried_again_whatever_the_method_is() {
+fn h58_refused_stream_is_retried_for_any_method() {
     let refusing = peer(|mut service| {
         while let Some((stream, _)) = service.whole_request() {
             service.reset(stream, ErrorCode::REFUSED_STREAM);

@@ -150,8 +150,8 @@ fn ports_of_open_connections_are_counted_until_they_end() {
 }
 
 #[test]
-fn a_pool_of_sources_is_used_evenly_and_to_its_end() {
-    if !enter("a_pool_of_sources_is_used_evenly_and_to_its_end") {
+fn source_pool_is_used_evenly_to_its_end() {
+    if !enter("source_pool_is_used_evenly_to_its_end") {
         return;
     }
     let (gateway, origin) = start_narrow("proxy_bind_pool 127.0.0.2 127.0.0.3;", "0", [127, 0, 0, 1].into());
@@ -170,8 +170,8 @@ fn a_pool_of_sources_is_used_evenly_and_to_its_end() {
 }
 
 #[test]
-fn a_source_that_others_have_used_up_gives_way_to_the_next() {
-    if !enter("a_source_that_others_have_used_up_gives_way_to_the_next") {
+fn exhausted_source_yields_to_the_next() {
+    if !enter("exhausted_source_yields_to_the_next") {
         return;
     }
     let origin = Origin::start([127, 0, 0, 1].into());
@@ -236,7 +236,7 @@ fn variable_source_address_separates_connections() {
 }
 
 #[test]
-fn a_source_that_is_not_ours_is_named_and_not_the_peers_fault() {
+fn foreign_source_address_is_named_without_blaming_the_peer() {
     let origin = Origin::start([127, 0, 0, 1].into());
     let (gateway, _) = start("proxy_bind 192.0.2.1;", origin.address());
     let mut client = Talk::connect(gateway.address());

@@ -67,7 +67,7 @@ pub(super) fn files(gateway: &Gateway) -> Vec<PathBuf> {
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 #[test]
-fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
+fn k01_truncated_or_changed_file_is_not_sent() {
     let (peer, _) = counting(plain);
     let gateway = cached("", "", &peer);
     let mut client = gateway.client();
@@ -333,7 +333,7 @@ fn k07_walk_keeps_foreign_files_and_removes_damaged_ones() {
 }
 
 #[test]
-fn k08_hostile_vary_and_huge_heads_are_passed_on_and_not_stored() {
+fn k08_hostile_vary_and_huge_heads_are_not_stored() {
     let (peer, _) = counting(|request, number| {
         let field = match request.target() {
             "/star" => "Vary: *".to_owned(),
@@ -356,7 +356,7 @@ fn k08_hostile_vary_and_huge_heads_are_passed_on_and_not_stored() {
 }
 
 #[test]
-fn k09_what_belongs_to_one_user_is_not_stored_for_others() {
+fn k09_private_responses_are_not_stored() {
     let (peer, _) = counting(|request, number| {
         let control = match request.target() {
             "/public" => "Cache-Control: public\r\n",

@@ -70,7 +70,7 @@ fn u13_with_ignore_client_abort_the_upstream_works_on() {
 }
 
 #[test]
-fn u13_a_client_that_leaves_in_the_middle_of_its_body() {
+fn u13_client_leaves_during_its_body() {
     for buffering in ["on", "off"] {
         let peer = Peer::script(|mut talk| {
             // The received bytes are no whole request.
@@ -127,7 +127,7 @@ fn paced(peer: &Peer, http: &str) -> Gateway {
 }
 
 #[test]
-fn u13_a_response_that_is_cut_under_a_rate_is_logged_as_cut() {
+fn u13_cut_response_under_a_rate_is_logged_as_cut() {
     for leave in WAYS {
         let body = "x".repeat(10_000_000);
         let peer = Peer::saying(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
@@ -145,7 +145,7 @@ fn u13_a_response_that_is_cut_under_a_rate_is_logged_as_cut() {
 }
 
 #[test]
-fn u13_a_whole_response_under_a_rate_is_logged_as_whole() {
+fn u13_whole_response_under_a_rate_is_logged_as_whole() {
     let peer = Peer::saying(HELLO);
     let gateway = paced(&peer, "limit_rate 1000;");
     let mut client = gateway.client();
@@ -155,7 +155,7 @@ fn u13_a_whole_response_under_a_rate_is_logged_as_whole() {
 }
 
 #[test]
-fn u13_the_places_of_a_client_that_leaves_are_free_at_once() {
+fn u13_leaving_client_frees_its_places_at_once() {
     for leave in WAYS {
         let (asked, go, noticed) = (Signal::new(), Signal::new(), Signal::new());
         let peer = slow_peer(&asked, &go, &noticed);
@@ -247,7 +247,7 @@ fn u14_pipelined_requests_before_a_half_close_are_answered() {
 }
 
 #[test]
-fn u14_a_fin_counts_when_the_requests_before_it_are_read() {
+fn u14_fin_counts_after_earlier_requests_are_read() {
     let (site, asked, go, _noticed) = site("");
     let mut client = site.client();
     client.send(GET.repeat(2));
@@ -275,7 +275,7 @@ fn u14_a_long_response_to_a_client_that_half_closed() {
 }
 
 #[test]
-fn u13_a_client_that_leaves_while_the_upstream_is_connected_to() {
+fn u13_client_leaves_during_connect() {
     for leave in WAYS {
         let deaf = Deaf::new();
         let gateway = Gateway::start(&text(1, "", "proxy_connect_timeout 20s;"), &[deaf.address()]);

@@ -115,7 +115,7 @@ fn heads_conditions_and_ranges_are_answered_before_it_is_whole() {
 }
 
 #[test]
-fn k10_a_torn_response_is_torn_for_all_and_not_stored() {
+fn k10_truncated_response_is_cut_for_all_and_not_stored() {
     let (go_on, count) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
     let (held, asked) = (go_on.clone(), Arc::clone(&count));
     let peer = Peer::script(move |mut talk| {

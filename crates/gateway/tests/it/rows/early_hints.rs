@@ -99,7 +99,7 @@ fn hints_may_have_as_many_bytes_as_a_response_head() {
 }
 
 #[test]
-fn a_peer_that_fails_behind_its_hint_is_followed_by_the_next() {
+fn peer_failing_after_its_hint_is_followed_by_the_next() {
     let failing = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.send(HINT);

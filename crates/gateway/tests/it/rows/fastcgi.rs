@@ -291,7 +291,7 @@ fn f13_scgi_and_uwsgi_without_a_head() {
 
 /// The values of request fields that differ as fields and are one parameter; and `Proxy`, which would be a setting of programs.
 #[test]
-fn f14_fields_that_a_parameter_cannot_tell() {
+fn f14_ambiguous_parameter_fields() {
     for pass in ["fastcgi_pass", "scgi_pass", "uwsgi_pass"] {
         let application = Peer::script(|mut talk| while talk.whatever_came().is_some() {});
         let location = format!("{pass} {{upstream:0}};");

@@ -10,7 +10,7 @@ fn floor_of(count: usize) -> String {
 }
 
 #[test]
-fn a_floor_is_open_before_the_first_request_and_serves_it() {
+fn floor_is_open_before_the_first_request() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start_workers(2, &floor_of(3), &[peer.address()]);
     // The peer accepts them before the gateway has them in its pool.
@@ -25,7 +25,7 @@ fn a_floor_is_open_before_the_first_request_and_serves_it() {
 }
 
 #[test]
-fn a_group_that_only_a_variable_names_has_its_floor_too() {
+fn group_named_by_a_variable_has_its_floor() {
     let peer = Peer::saying(HELLO);
     let conf = floor_of(3).replace("proxy_pass http://peers", "set $group peers; proxy_pass http://$group");
     let gateway = Gateway::start_workers(2, &conf, &[peer.address()]);

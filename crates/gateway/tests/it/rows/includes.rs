@@ -99,7 +99,7 @@ fn i12_a_page_byte_by_byte_is_the_same() {
 }
 
 #[test]
-fn i12_of_a_page_that_is_cut_off_the_client_gets_what_came() {
+fn i12_truncated_page_is_sent_as_far_as_it_came() {
     let pages = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.send(
@@ -116,7 +116,7 @@ fn i12_of_a_page_that_is_cut_off_the_client_gets_what_came() {
 }
 
 #[test]
-fn i09_a_part_that_is_cut_off_does_not_end_the_page() {
+fn i09_truncated_include_does_not_end_the_page() {
     let parts = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart");
@@ -128,7 +128,7 @@ fn i09_a_part_that_is_cut_off_does_not_end_the_page() {
 }
 
 #[test]
-fn i10_a_response_too_large_for_a_variable_is_not_taken() {
+fn i10_response_too_large_for_a_variable_is_dropped() {
     let pages = page(
         "<!--#set var=\"v\" value=\"old\" --><!--#include virtual=\"/large\" set=\"v\" --><!--#echo var=\"v\" -->.",
     );
@@ -180,7 +180,7 @@ fn includes_run_concurrently_unless_they_wait() {
 }
 
 #[test]
-fn a_part_that_is_slower_than_send_timeout_is_waited_for() {
+fn include_slower_than_send_timeout_is_awaited() {
     let (asked, go) = (Signal::new(), Signal::new());
     let (raise, wait) = (asked.clone(), go.clone());
     let parts = Peer::script(move |mut talk| {
@@ -220,7 +220,7 @@ fn large_parts_stream_within_bounds() {
 }
 
 #[test]
-fn a_page_from_a_cache_is_put_together_for_each_client() {
+fn cached_page_is_assembled_for_each_client() {
     let pages = page("<!--#echo var=\"arg_a\" --><!--#include virtual=\"/text\" -->");
     let words = "proxy_cache c; proxy_cache_key k; proxy_cache_valid 1m; add_header X-Cache $upstream_cache_status;";
     let text = text(words).replace("default_type", "proxy_cache_path cache keys_zone=c:1m; default_type");
@@ -235,7 +235,7 @@ fn a_page_from_a_cache_is_put_together_for_each_client() {
 }
 
 #[test]
-fn a_page_without_end_is_read_as_fast_as_its_client() {
+fn endless_page_is_read_at_its_clients_speed() {
     // The output of commands is bounded too: each of these writes 60 KB.
     let value = "v".repeat(250);
     let mut body = format!("<!--#set var=\"a\" value=\"{value}\" -->");

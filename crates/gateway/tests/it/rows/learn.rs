@@ -53,7 +53,7 @@ fn becomes(wanted: First, mut ask: impl FnMut() -> First) {
 }
 
 #[test]
-fn p10_an_idle_limit_is_learned_from_the_ends_it_makes() {
+fn p10_idle_limit_is_learned_from_closes() {
     let (peer, ended) = patient_for(Duration::from_millis(400), HELLO);
     let mut gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
     for _ in 0..2 {
@@ -78,7 +78,7 @@ fn p10_idle_limit_is_learned_from_keep_alive() {
 }
 
 #[test]
-fn p10_a_number_of_requests_is_learned_from_the_ends_it_makes() {
+fn p10_request_limit_is_learned_from_closes() {
     let (ends, ended) = channel();
     let peer = Peer::script(move |mut talk| {
         for _ in 0..3 {

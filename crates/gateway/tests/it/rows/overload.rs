@@ -12,7 +12,7 @@ fn few_connections(count: usize, peer: &Peer) -> Gateway {
 }
 
 #[test]
-fn l03_at_the_limit_the_oldest_idle_connection_is_closed_first() {
+fn l03_oldest_idle_connection_closes_at_the_limit() {
     let peer = Peer::saying(HELLO);
     let gateway = few_connections(3, &peer);
     let mut clients: Vec<_> = (0..3).map(|_| gateway.client()).collect();
@@ -132,7 +132,7 @@ fn l03_clients_that_leave_do_not_block_others() {
 }
 
 #[test]
-fn l03_closes_and_logs_a_new_connection_when_none_is_idle() {
+fn l03_new_connection_is_closed_if_none_is_idle() {
     let (asked, go) = (Signal::new(), Signal::new());
     let peer = Peer::script({
         let (asked, go) = (asked.clone(), go.clone());
@@ -194,7 +194,7 @@ fn l05_a_slow_head_is_refused_at_a_total_deadline() {
 }
 
 #[test]
-fn l05_a_client_that_says_nothing_is_closed_without_an_answer() {
+fn l05_silent_client_is_closed_without_answer() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("client_header_timeout 200ms;"), &[peer.address()]);
     let mut client = gateway.client();
@@ -334,7 +334,7 @@ fn l07_a_reader_that_is_slow_but_reads_gets_everything() {
 }
 
 #[test]
-fn l08_a_body_over_the_limit_is_refused_before_it_is_uploaded() {
+fn l08_body_over_the_limit_is_refused_before_upload() {
     let site = Site::with(Peer::saying(HELLO), "client_max_body_size 10k;");
     let mut client = site.client();
     client.send(post("Content-Length: 10241\r\n"));

@@ -65,7 +65,7 @@ fn x07_panic_in_a_body_ends_only_its_connection() {
 }
 
 #[test]
-fn x07_a_panic_in_a_tunnel_ends_both_of_its_sides_and_no_other() {
+fn x07_panic_in_a_tunnel_ends_only_its_sides() {
     let site_peer = peer(&Signal::new());
     let mut site = Site::with(site_peer, PASS);
     site.gateway.expect_bugs();
@@ -100,7 +100,7 @@ fn x07_a_panic_while_a_head_is_read() {
 }
 
 #[test]
-fn x07_a_panic_in_work_without_a_client_ends_that_work_only() {
+fn x07_panic_in_background_work_ends_only_that_work() {
     let (opened, seen) = channel();
     let close = Signal::new();
     let peer = Peer::script({

@@ -56,7 +56,7 @@ fn p00_exactly_read_body_leaves_a_reusable_connection() {
 }
 
 #[test]
-fn p01_a_fin_on_an_idle_connection_is_noticed_before_reuse() {
+fn p01_fin_on_an_idle_connection_is_seen_before_reuse() {
     for request in [GET.to_owned(), post("Content-Length: 5\r\n") + "world"] {
         let closed = Signal::new();
         let site = Site::of(closing_after(1, &closed));
@@ -170,7 +170,7 @@ fn p05_connection_close() {
 }
 
 #[test]
-fn p06_a_request_body_that_was_not_sent_to_its_end() {
+fn p06_partly_sent_request_body() {
     let peer = Peer::script(|mut talk| {
         while let Some(head) = talk.head() {
             talk.send(HELLO);
@@ -393,7 +393,7 @@ fn p09_a_request_waits_for_one_of_the_permitted_connections() {
 }
 
 #[test]
-fn a_single_peer_is_active_until_its_last_response_has_ended() {
+fn single_peer_is_active_until_its_last_response_ends() {
     let (go, asked) = (Signal::new(), Signal::new());
     let peer = slow_on_demand(&go, &asked);
     let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
@@ -408,7 +408,7 @@ fn a_single_peer_is_active_until_its_last_response_has_ended() {
 }
 
 #[test]
-fn p09_waiting_ends_at_its_time_and_when_the_client_leaves() {
+fn p09_waiting_ends_at_timeout_or_when_the_client_leaves() {
     let (go, asked) = (Signal::new(), Signal::new());
     let peer = slow_on_demand(&go, &asked);
     let mut gateway = Gateway::start(&text(1, "max_connections 1 queue=1 timeout=200ms;", ""), &[peer.address()]);

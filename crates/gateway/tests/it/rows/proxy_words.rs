@@ -13,7 +13,7 @@ fn with_log(format: &str, conf: &str) -> String {
 }
 
 #[test]
-fn trailers_are_a_variable_and_go_on_where_the_location_says_so() {
+fn trailers_are_a_variable_and_optionally_forwarded() {
     for (words, expected) in [
         ("", &[][..]),
         ("proxy_pass_trailers on;", &[("X-Sum", "5"), ("X-Secret", "s")][..]),
@@ -119,7 +119,7 @@ fn distinguishes_head_requests_from_sent_bodies() {
 }
 
 #[test]
-fn a_request_that_is_sent_as_a_post_is_not_repeated() {
+fn request_changed_to_post_is_not_repeated() {
     let failing = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.reset();
@@ -151,7 +151,7 @@ fn the_body_that_is_sent_is_the_one_written() {
 }
 
 #[test]
-fn a_body_that_is_written_goes_to_the_next_peer_as_well() {
+fn configured_body_is_resent_to_the_next_peer() {
     let failing = Peer::script(|mut talk| {
         if talk.request().is_some() {
             talk.reset();
@@ -166,7 +166,7 @@ fn a_body_that_is_written_goes_to_the_next_peer_as_well() {
 }
 
 #[test]
-fn the_body_is_kept_here_where_it_is_not_to_go_on() {
+fn undesired_body_is_not_forwarded() {
     let site = Site::with(Peer::saying(HELLO), "proxy_pass_request_body off;");
     let mut client = site.client();
     for _ in 0..2 {

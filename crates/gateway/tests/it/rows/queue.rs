@@ -53,7 +53,7 @@ fn seconds(line: &str, word: &str) -> Option<f64> {
 }
 
 #[test]
-fn requests_wait_in_their_order_and_one_more_than_may_is_502() {
+fn requests_queue_in_order_and_overflow_is_502() {
     let (go, asked) = (Signal::new(), Signal::new());
     let peer = slow_on_demand(&go, &asked);
     let conf = text("server {upstream:0} max_conns=1; queue 3 timeout=20s;");

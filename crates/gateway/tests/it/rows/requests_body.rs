@@ -107,7 +107,7 @@ fn r45_get_with_a_body_is_framed_and_forwarded() {
 }
 
 #[test]
-fn r46_a_client_that_expects_100_gets_it_and_then_the_response() {
+fn r46_client_expecting_100_gets_it_then_the_response() {
     for buffering in ["on", "off"] {
         let site = Site::with(Peer::saying(HELLO), &format!("proxy_request_buffering {buffering};"));
         let mut client = site.client();
@@ -123,7 +123,7 @@ fn r46_a_client_that_expects_100_gets_it_and_then_the_response() {
 }
 
 #[test]
-fn r46_no_100_where_the_body_has_come_already_or_is_refused() {
+fn r46_no_100_if_the_body_came_or_is_refused() {
     let site = Site::with(Peer::saying(HELLO), "client_max_body_size 10;");
     let request = post("Expect: 100-continue\r\nContent-Length: 5\r\n");
     assert_eq!(site.ask(request + "world").status(), 200);

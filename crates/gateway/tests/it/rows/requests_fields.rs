@@ -4,7 +4,7 @@ use crate::site::{HELLO, Site, post, text};
 use testkit::{Gateway, Peer};
 
 #[test]
-fn r13_bare_lf_is_a_line_end_and_goes_on_as_crlf() {
+fn r13_bare_lf_is_accepted_and_forwarded_as_crlf() {
     let site = Site::of(Peer::saying(HELLO));
     assert_eq!(site.ask("GET /lf HTTP/1.1\nHost: a\nX: y\n\n").text(), "hello");
     let head = site.peer.only_request().head;
@@ -14,7 +14,7 @@ fn r13_bare_lf_is_a_line_end_and_goes_on_as_crlf() {
 }
 
 #[test]
-fn r13_a_directive_makes_bare_lf_an_error_of_the_client() {
+fn r13_directive_makes_bare_lf_a_client_error() {
     let conf = text(1, "", "").replace("listen {listen};", "listen {listen}; bare_line_feeds off;");
     let peer = Peer::saying(HELLO);
     let site = Site { gateway: Gateway::start(&conf, &[peer.address()]), peer };

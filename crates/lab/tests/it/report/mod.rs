@@ -16,7 +16,7 @@ fn places(text: &str, parts: &[&str]) -> Vec<usize> {
 }
 
 #[test]
-fn a_report_begins_with_the_claims_and_says_how_to_repeat_it() {
+fn report_begins_with_claims_and_its_command() {
     let made = document(usize::MAX);
     let text = report::text::render(&made, 200);
     let order = [
@@ -36,7 +36,7 @@ fn a_report_begins_with_the_claims_and_says_how_to_repeat_it() {
 }
 
 #[test]
-fn in_brief_a_report_fits_two_screens_and_ends_with_the_answer() {
+fn brief_report_fits_two_screens_and_ends_with_the_answer() {
     let made = document(usize::MAX);
     let text = report::text::brief(&made, 80);
     assert!(text.lines().count() <= 48, "{} lines:\n{text}", text.lines().count());
@@ -65,7 +65,7 @@ fn figures_have_unit_spread_and_count_without_voids() {
 }
 
 #[test]
-fn a_plateau_at_the_number_of_ports_is_named_a_ceiling() {
+fn plateau_at_the_port_count_is_a_ceiling() {
     let made = document(usize::MAX);
     let text = report::text::render(&made, 2000);
     for arm in ["off 1200", "off 2400"] {

@@ -107,7 +107,7 @@ fn a_picture_is_held_while_the_counting_goes_on() {
 }
 
 #[test]
-fn keys_that_stop_say_what_follows() {
+fn stop_keys_show_their_consequence() {
     let stopping: [(KeyCode, KeyModifiers); 3] = [
         (KeyCode::Char('q'), KeyModifiers::NONE),
         (KeyCode::Esc, KeyModifiers::NONE),

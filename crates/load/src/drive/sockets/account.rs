@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_for_a_few_addresses_and_not_for_many() {
+    fn kernel_is_queried_for_few_addresses_only() {
         let filter = account().filter().unwrap();
         assert!(filter.matches(&ours(State::TimeWait, 1), None));
         assert!(!filter.matches(&socket(State::TimeWait, TARGET, "10.0.0.1:40000"), None));

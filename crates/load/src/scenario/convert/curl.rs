@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_a_shell() {
+    fn words_match_a_shell() {
         let of = |text| words(text).unwrap();
         assert_eq!(of("a 'b c' \"d \\\" e\" f\\ g\\\n h # not\ni"), ["a", "b c", "d \" e", "f g", "h", "i"]);
         assert_eq!(of("$'x\\'y\\n\\u00fc' ''"), ["x'y\nü", ""]);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_those_that_curl_sends() {
+    fn bodies_match_curl() {
         let form = step("curl http://a/ -d name=x+y -d b=2");
         assert_eq!(form, table("name = \"POST /\"\nurl = \"/\"\nform = { name = \"x y\", b = \"2\" }"));
         let text = step("curl http://a/ -d plain");

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_period_begins_with_the_count_of_the_old_one() {
+    fn new_period_starts_with_the_old_count() {
         let (mut limiter, mut told) = (Limiter::default(), Vec::new());
         (0..=LINES_MAX).for_each(|_| _ = limiter.admits(cause(1, "x", 1), 0, &mut told));
         assert!(limiter.admits(cause(1, "x", 1), PERIOD_MS, &mut told));

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn each_style_says_how_many_were_answered_and_failed() {
+    fn each_style_counts_answers_and_failures() {
         for (style, words) in [
             (Style::Own, ["201 begun, 200 answered, 1 failed", "connection refused"]),
             (Style::Wrk, ["200 requests in", "connect 1"]),
