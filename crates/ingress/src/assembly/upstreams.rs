@@ -118,6 +118,12 @@ impl Assembly<'_> {
     ///
     /// A target without weight 0 must be among them: a caller answers itself where there is none.
     pub(crate) fn upstream(&mut self, owner: &ObjectName, wish: &BackendWish) -> UpstreamName {
+        let name = self.known_or_new_upstream(owner, wish);
+        self.note_upstream(owner, wish, &name);
+        name
+    }
+
+    fn known_or_new_upstream(&mut self, owner: &ObjectName, wish: &BackendWish) -> UpstreamName {
         if let Some(name) = self.upstreams.names.get(wish) {
             return name.clone();
         }
