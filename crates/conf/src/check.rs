@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::load::{ERRORS_MAX, Loaded, start_of};
+use crate::model::memory::{Memory, address, is_shared};
 use crate::source::Span;
 use crate::table::{self, Context, Contexts, Directive as Row, Support};
 use crate::tree::{Block, Directive, Quote, Word};
@@ -20,6 +21,24 @@ use suggest::{Suggestion, contexts_text};
 /// Checks the whole configuration against the rows of a table. Returns errors, warnings and notes in the order of the
 /// tree; at most [`ERRORS_MAX`] errors.
 pub fn check<'r>(loaded: &Loaded, rows: impl IntoIterator<Item = &'r Row>) -> Vec<Diagnostic> {
+    check_with(loaded, rows, None)
+}
+
+/// The same for one of several trees that are made one after another: a server or a group in which nothing was found before is
+/// not checked again. A note that a directive has no effect may be missing, if that depends on other parts of the tree.
+pub fn check_reusing<'r>(
+    loaded: &Loaded,
+    rows: impl IntoIterator<Item = &'r Row>,
+    memory: &mut Memory,
+) -> Vec<Diagnostic> {
+    check_with(loaded, rows, Some(memory))
+}
+
+fn check_with<'r>(
+    loaded: &Loaded,
+    rows: impl IntoIterator<Item = &'r Row>,
+    memory: Option<&mut Memory>,
+) -> Vec<Diagnostic> {
     let index = Index::new(rows);
     let mut checker = Checker {
         loaded,
@@ -29,11 +48,18 @@ pub fn check<'r>(loaded: &Loaded, rows: impl IntoIterator<Item = &'r Row>) -> Ve
         reported: FxHashSet::default(),
         noted: FxHashMap::default(),
         met: FxHashMap::default(),
+        known: memory.as_deref(),
+        checked: FxHashMap::default(),
     };
     checker.block(&loaded.tree.directives, Context::Main);
     checker.required_blocks();
     checker.count_notes();
-    checker.found
+    let Checker { found, checked, errors, .. } = checker;
+    // An error is reported once, so a block without findings may have the error of another block.
+    if let Some(memory) = memory.filter(|_| errors == 0) {
+        memory.keep_checked(checked);
+    }
+    found
 }
 
 /// The rows by name.
@@ -100,6 +126,10 @@ struct Checker<'c, 'r> {
     noted: FxHashMap<String, (usize, u32)>,
     /// Needs that were looked up: each lookup may walk the whole tree.
     met: FxHashMap<&'static str, bool>,
+    /// What was found before; `None` if there is no tree before.
+    known: Option<&'c Memory>,
+    /// Servers and groups without findings, by the address of their block.
+    checked: FxHashMap<usize, Directive>,
 }
 
 impl<'r> Checker<'_, 'r> {
@@ -107,8 +137,23 @@ impl<'r> Checker<'_, 'r> {
         // Holds only directives that may appear once, so the list stays short.
         let mut seen: Vec<(&'r str, Span)> = Vec::new();
         for directive in directives {
+            if let Some(memory) = self.known.filter(|_| context == Context::Http && is_shared(directive)) {
+                self.once(memory, directive, &mut seen);
+                continue;
+            }
             let damaged = self.loaded.notes.damaged.contains(&directive.span);
             self.directive(Subject::of(directive), context, damaged, &mut seen);
+        }
+    }
+
+    /// Checks a server or a group, unless nothing was found in it before.
+    fn once(&mut self, memory: &Memory, directive: &Directive, seen: &mut Vec<(&'r str, Span)>) {
+        let found = self.found.len();
+        if !memory.is_checked(directive) {
+            self.directive(Subject::of(directive), Context::Http, false, seen);
+        }
+        if let Some(at) = address(directive).filter(|_| self.found.len() == found) {
+            self.checked.insert(at, directive.clone());
         }
     }
 

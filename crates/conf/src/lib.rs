@@ -10,11 +10,12 @@ pub mod load;
 pub mod model;
 mod parse;
 pub mod reference;
+pub mod reuse;
 pub mod source;
 pub mod table;
 pub mod tree;
 pub mod value;
 pub mod verdict;
 
-pub use check::check;
+pub use check::{check, check_reusing};
 pub use load::{Loaded, Loader, load};

@@ -2,6 +2,8 @@
 //! than directives in their bodies; `check` decides what directives mean. After an error it continues behind the
 //! damage, so that one run shows every mistake once. Called by `load`, which it calls back for included files.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 
 use crate::diagnostic::Diagnostic;
@@ -327,7 +329,7 @@ impl Parser<'_, '_> {
         self.current.directives.push(Directive {
             name,
             args,
-            block: Some(Box::new(Block { directives, open, close })),
+            block: Some(Arc::new(Block { directives, open, close })),
             span,
         });
     }

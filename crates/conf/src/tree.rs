@@ -2,6 +2,7 @@
 
 use crate::bytes::ShortBytes;
 use crate::source::Span;
+use std::sync::Arc;
 
 /// How a word was written. Quoting is kept because it changes the meaning in some places (`if (-f "$x")`, `map`
 /// patterns).
@@ -40,8 +41,9 @@ pub struct Directive {
     pub name: Word,
     /// The arguments, in order.
     pub args: Vec<Word>,
-    /// What is between the braces, if there are any. Boxed because one directive in ten has a block.
-    pub block: Option<Box<Block>>,
+    /// What is between the braces, if there are any. Behind a pointer because one directive in ten has a block; shared
+    /// because trees that are made one after another have most blocks in common (see `reuse`).
+    pub block: Option<Arc<Block>>,
     /// From the name to the `;` or the closing brace.
     pub span: Span,
 }

@@ -30,7 +30,7 @@ pub use base::logs::place::{LogPlace, NamedFiles, Resolve, SyslogPlace, syslog_p
 pub use base::memory::MemoryUse;
 pub use base::share::Share;
 pub use content::status::snapshot::merge::{figures_of_ended, publish_figures};
-pub use lower::{LowerOptions, Lowered, ReadFile, lower};
+pub use lower::{LowerMemory, LowerOptions, Lowered, ReadFile, lower, lower_reusing};
 pub use plan::Plan;
 pub use plan::tls::KnownPairs;
 pub use registry::bind::{BoundPlan, ListenerSpec};

@@ -20,6 +20,7 @@ use conf::tree::Block;
 use report::{Document, Section, Table};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Report what an nginx configuration needs before Holdfast serves it.
 ///
@@ -274,7 +275,7 @@ fn remove(block: &mut Block, refused: &[(String, Diagnostic)]) {
             return false;
         }
         if let Some(block) = &mut directive.block {
-            remove(block, refused);
+            remove(Arc::make_mut(block), refused);
         }
         true
     });

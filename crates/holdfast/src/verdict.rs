@@ -9,7 +9,9 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve, ZoneMemory};
+use gateway::{
+    BoundPlan, ErrorLog, Level, LogPlace, LowerMemory, LowerOptions, ReadFile, Registry, Resolve, ZoneMemory,
+};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
@@ -66,8 +68,17 @@ pub(crate) struct Lasting {
     pub(crate) zones: Vec<ZoneMemory>,
     /// Names are looked up here only, and no name server is asked.
     pub(crate) hosts: Option<HostsFile>,
+    /// What configurations that are made one after another share; `None` for those that are read from files.
+    pub(crate) reuse: Option<Reuse>,
     /// Called before each configuration is bound: the names that this process answers must be known by then.
     pub(crate) before_bind: Option<Box<dyn Fn(&'static Registry)>>,
+}
+
+/// What is known of the configuration before, step by step.
+#[derive(Default)]
+pub(crate) struct Reuse {
+    model: conf::reuse::Memory,
+    plan: LowerMemory,
 }
 
 impl Lasting {
@@ -82,10 +93,16 @@ impl Lasting {
         Ok(Self { shared, hosts: Some(hosts), ..Self::default() })
     }
 
-    /// For a process that answers names itself.
+    /// For a process that makes its configurations and answers names itself.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn before_bind(call: impl Fn(&'static Registry) + 'static) -> Self {
-        Self { before_bind: Some(Box::new(call)), ..Self::default() }
+        Self { before_bind: Some(Box::new(call)), reuse: Some(Reuse::default()), ..Self::default() }
+    }
+
+    /// The next configuration shares nothing with the one before.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn forget(&mut self) {
+        self.reuse = self.reuse.take().map(|_| Reuse::default());
     }
 
     /// The shared state; the first configuration that needs it makes it.
@@ -119,12 +136,19 @@ pub(crate) fn prepare_loaded(
 ) -> Prepared {
     let mut found = std::mem::take(&mut loaded.diagnostics);
     let parsed = sound(&found);
-    found.extend(conf::check(&loaded, conf::table::all()));
+    found.extend(match &mut lasting.reuse {
+        Some(reuse) => conf::check_reusing(&loaded, conf::table::all(), &mut reuse.model),
+        None => conf::check(&loaded, conf::table::all()),
+    });
     let mut prepared =
         Prepared { loaded, model: None, process: None, plan: None, diagnostics: Vec::new(), files: BTreeSet::new() };
     if parsed {
         let options = Options { privileged: nix::unistd::geteuid().is_root() };
-        let (model, more) = conf::model::lower_with(&prepared.loaded.tree, &prepared.loaded.sources, options);
+        let Loaded { tree, sources, .. } = &prepared.loaded;
+        let (model, more) = match &mut lasting.reuse {
+            Some(reuse) => conf::model::lower_reusing(tree, sources, options, &mut reuse.model),
+            None => conf::model::lower_with(tree, sources, options),
+        };
         found.extend(more);
         let hosts = lasting.hosts.take();
         let resolve = |name: &str, port: u16| match &hosts {
@@ -196,7 +220,11 @@ fn bind_gateway(
         read,
         known_pairs: &known_pairs,
     };
-    let bound = gateway::lower(model, &options).and_then(|lowered| {
+    let lowered = match &mut lasting.reuse {
+        Some(reuse) => gateway::lower_reusing(model, &options, &mut reuse.plan),
+        None => gateway::lower(model, &options),
+    };
+    let bound = lowered.and_then(|lowered| {
         found.extend(lowered.warnings);
         shared.bind(lowered.plan)
     });

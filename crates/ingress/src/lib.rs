@@ -27,6 +27,7 @@ mod value;
 pub use assembly::{DEFAULT_CERTIFICATE, DEFAULT_KEY};
 pub use cluster::Cluster;
 pub use from_gateway::SUPPORTED_FEATURES;
+pub use from_ingress::Memory;
 pub use name::{Kind, Name, ObjectName};
 pub use settings::{GatewayAddresses, Settings};
 pub use translation::{CertificateWish, EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
@@ -40,6 +41,12 @@ pub fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
 /// tree itself, and calls [`translate`] if there is an error.
 pub fn draft(cluster: &Cluster, settings: &Settings) -> Translation {
     rounds::draft(cluster, settings)
+}
+
+/// The same for one of several clusters that follow each other: what was made of objects that are the same is used again. The
+/// translation is that of [`draft`], but for the numbers of its sources.
+pub fn draft_reusing(cluster: &Cluster, settings: &Settings, memory: &mut Memory) -> Translation {
+    rounds::draft_reusing(cluster, settings, memory)
 }
 
 #[cfg(test)]

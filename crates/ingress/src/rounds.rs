@@ -1,6 +1,8 @@
 //! Translates until the configuration language finds no error: an object that gave one is left out, alone.
 
 use crate::assembly::Assembly;
+use crate::from_ingress::Memory;
+use crate::tree::Origins;
 use crate::{Cluster, Finding, Kind, Level, ObjectName, Settings, Translation, from_gateway, from_ingress};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::load::Loaded;
@@ -46,11 +48,24 @@ pub(crate) fn draft(cluster: &Cluster, settings: &Settings) -> Translation {
     once(cluster, settings, &BTreeSet::new())
 }
 
-fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) -> Translation {
-    let mut assembly = Assembly::new(cluster, settings, refused);
-    from_ingress::write(&mut assembly);
+/// The same with a memory of the draft before.
+pub(crate) fn draft_reusing(cluster: &Cluster, settings: &Settings, memory: &mut Memory) -> Translation {
+    let refused = BTreeSet::new();
+    let mut remembering = std::mem::take(memory).begin(cluster, settings);
+    let mut assembly = Assembly::new(cluster, settings, &refused, remembering.take_origins());
+    let mut shared = Some(remembering);
+    from_ingress::write(&mut assembly, &mut shared);
     from_gateway::write(&mut assembly);
-    assembly.finish()
+    let (translation, origins) = assembly.finish();
+    *memory = shared.map(|remembering| remembering.end(origins)).unwrap_or_default();
+    translation
+}
+
+fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) -> Translation {
+    let mut assembly = Assembly::new(cluster, settings, refused, Origins::default());
+    from_ingress::write(&mut assembly, &mut None);
+    from_gateway::write(&mut assembly);
+    assembly.finish().0
 }
 
 /// The errors of a translation. Its tree is as before.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Most directives of one snippet. Real ones have a few dozen; each is copied to each path of the Ingress.
 const DIRECTIVES_MAX: usize = 256;
@@ -219,7 +220,7 @@ impl Reader<'_> {
             args.push(Word { quote: word.quote, ..self.origin.word(text) });
         }
         let block = match &directive.block {
-            Some(block) => Some(Box::new(self.origin.braces(self.block(&block.directives)?))),
+            Some(block) => Some(Arc::new(self.origin.braces(self.block(&block.directives)?))),
             None => None,
         };
         Ok(Directive { args, block, ..self.origin.line::<&str>(&name, []) })

@@ -4,12 +4,14 @@ use crate::ObjectName;
 use conf::source::{FileId, SourceMap, Span};
 use conf::tree::{Block, Directive, Quote, Word};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The sources of a tree that objects write: one for each object.
 #[derive(Debug, Default)]
 pub struct Origins {
     sources: SourceMap,
     files: BTreeMap<ObjectName, FileId>,
+    /// Those of this translation.
     owners: BTreeMap<FileId, ObjectName>,
 }
 
@@ -17,6 +19,7 @@ impl Origins {
     /// The place of everything that an object writes.
     pub fn of(&mut self, object: &ObjectName) -> Origin {
         if let Some(file) = self.files.get(object) {
+            self.owners.entry(*file).or_insert_with(|| object.clone());
             return Origin(*file);
         }
         let file = self.sources.add(object.to_string(), Vec::new());
@@ -25,9 +28,24 @@ impl Origins {
         Origin(file)
     }
 
+    /// Begins another translation: objects keep their places.
+    pub fn begin(&mut self) {
+        self.owners.clear();
+    }
+
+    /// How many objects have written a part of this translation.
+    pub fn present(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// How many have written a part of an earlier one only.
+    pub fn gone(&self) -> usize {
+        self.files.len() - self.owners.len()
+    }
+
     /// The parts for a translation.
-    pub fn into_parts(self) -> (SourceMap, BTreeMap<FileId, ObjectName>) {
-        (self.sources, self.owners)
+    pub fn parts(&self) -> (SourceMap, BTreeMap<FileId, ObjectName>) {
+        (self.sources.clone(), self.owners.clone())
     }
 }
 
@@ -63,7 +81,7 @@ impl Origin {
         args: impl IntoIterator<Item = A>,
         directives: Vec<Directive>,
     ) -> Directive {
-        Directive { block: Some(Box::new(self.braces(directives))), ..self.line(name, args) }
+        Directive { block: Some(Arc::new(self.braces(directives))), ..self.line(name, args) }
     }
 
     /// `{ directives }`

@@ -269,8 +269,11 @@ impl Controller {
     /// Follows the endpoints of these names, beside those that it follows already. The host knows the present ones when
     /// this returns.
     pub fn follow(&self, endpoints: &BTreeMap<String, EndpointSource>) {
-        lock(&self.inner.book).add(endpoints);
-        self.inner.send_endpoints(None);
+        // The others are told when they change.
+        let services = lock(&self.inner.book).add(endpoints);
+        if !services.is_empty() {
+            self.inner.send_endpoints(Some(&services));
+        }
     }
 
     /// Follows only these names from now on.

@@ -15,16 +15,26 @@ pub(crate) struct EndpointBook {
 }
 
 impl EndpointBook {
-    /// Adds names; those that are there stay.
-    pub(crate) fn add(&mut self, sources: &BTreeMap<String, EndpointSource>) {
-        self.sources.extend(sources.iter().map(|(name, source)| (name.clone(), source.clone())));
-        self.index();
+    /// Adds names; those that are there stay. Returns the Services of the new ones.
+    pub(crate) fn add(&mut self, sources: &BTreeMap<String, EndpointSource>) -> BTreeSet<Name> {
+        let mut services = BTreeSet::new();
+        for (name, source) in sources.iter().filter(|(name, _)| !self.sources.contains_key(*name)).collect::<Vec<_>>() {
+            self.sources.insert(name.clone(), source.clone());
+            services.insert(source.service.clone());
+        }
+        if !services.is_empty() {
+            self.index();
+        }
+        services
     }
 
     /// Removes all names but these.
     pub(crate) fn retain(&mut self, sources: &BTreeMap<String, EndpointSource>) {
+        let before = self.sources.len();
         self.sources.retain(|name, _| sources.contains_key(name));
-        self.index();
+        if self.sources.len() != before {
+            self.index();
+        }
     }
 
     fn index(&mut self) {
@@ -76,7 +86,9 @@ mod tests {
         }
         let source = |name| EndpointSource { service: Name::new("shop", name), port: 80, udp: false };
         let sources = BTreeMap::from([("one".to_owned(), source("a")), ("two".to_owned(), source("b"))]);
-        book.add(&sources);
+        let both = BTreeSet::from([Name::new("shop", "a"), Name::new("shop", "b")]);
+        assert_eq!(book.add(&sources), both);
+        assert!(book.add(&sources).is_empty(), "they are there");
         let of_a = book.addresses(&store, Some(&BTreeSet::from([Name::new("shop", "a")])));
         assert_eq!(of_a, [("one".to_owned(), vec!["10.0.0.1:8080".parse().unwrap()])]);
         assert_eq!(book.addresses(&store, None).len(), 2);

@@ -1,5 +1,6 @@
 //! `listen`: addresses, and the options of their sockets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -261,7 +262,7 @@ pub(crate) trait Listening {
     fn span(&self) -> Span;
 }
 
-impl Listening for Server {
+impl Listening for Arc<Server> {
     fn listens(&self) -> &[Listen] {
         &self.listens
     }

@@ -17,6 +17,7 @@ use super::listen::{self, Listen, ListenOptions, Listener, Listening};
 use super::location::LocationSettings;
 use super::log::{self, Escape, LogFormat, LogFormatId};
 use super::map;
+use super::memory::{Kept, KeptServer, Memory};
 use super::otel;
 use super::proxy_pass::Groups;
 use super::response::HeaderInherit;
@@ -24,9 +25,10 @@ use super::server::{self, Declared, Http, NameForm, Server, ServerName, ServerSe
 use super::settings::Touched;
 use super::tls;
 use super::transport::TransportSettings;
+use super::upstream::Upstream;
 use super::upstream_server::{Place, lower_upstream};
 use super::{Events, Main, Model};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::{SourceMap, Span};
 use crate::tree::{Block, Directive, Word};
 use crate::value::{Address, Host, Parsed, Template};
@@ -54,8 +56,28 @@ pub fn lower(tree: &Block, sources: &SourceMap) -> (Model, Vec<Diagnostic>) {
 /// Lowers a checked tree. The model is complete even if there are errors, but the caller must not use it then. Findings
 /// are in the order of the text.
 pub fn lower_with(tree: &Block, sources: &SourceMap, options: Options) -> (Model, Vec<Diagnostic>) {
-    let mut walk = Walk { env: Env::default(), groups: Groups::default(), out: Vec::new(), options };
+    walk(tree, sources, options, &mut None)
+}
+
+/// The same for one of several trees that are made one after another: servers and groups of `http` that are the same as in
+/// the tree before are shared with its model. The model is equal to that of [`lower_with`].
+pub fn lower_reusing(
+    tree: &Block,
+    sources: &SourceMap,
+    options: Options,
+    memory: &mut Memory,
+) -> (Model, Vec<Diagnostic>) {
+    let mut taken = Some(std::mem::take(memory));
+    let lowered = walk(tree, sources, options, &mut taken);
+    *memory = taken.unwrap_or_default();
+    lowered
+}
+
+fn walk(tree: &Block, sources: &SourceMap, options: Options, memory: &mut Option<Memory>) -> (Model, Vec<Diagnostic>) {
+    let (env, groups) = (Env::default(), Groups::default());
+    let mut walk = Walk { env, groups, out: Vec::new(), options, memory: memory.take() };
     let model = walk.model(tree);
+    *memory = walk.memory;
     let mut out = walk.out;
     debug_assert!(out.iter().all(|found| found.span.file.0 as usize <= sources.iter().count()));
     out.sort_by_key(|found| (found.span.file, found.span.start));
@@ -68,6 +90,8 @@ pub(crate) struct Walk {
     pub(crate) groups: Groups,
     pub(crate) out: Vec<Diagnostic>,
     pub(crate) options: Options,
+    /// The models before; `None` if nothing is shared with them.
+    memory: Option<Memory>,
 }
 
 impl Walk {
@@ -110,12 +134,13 @@ impl Walk {
         let outer = Arc::new(outer);
         http.location = self.settings_of(block, &outer, true);
         self.env.http_resolver = http.location.client.resolver.is_some();
-        let settings = self.server_settings(block, &Arc::default());
-        self.groups_and_tables(&mut http.declared, block, Place::Http);
+        let mut settings = self.server_settings(block, &Arc::default());
+        let mut kept = self.begin_kept(block, &mut http, &mut settings);
+        self.groups_and_tables(&mut http.declared, block, Place::Http, kept.as_mut());
         for (index, directive) in block.directives.iter().enumerate() {
             self.env.position = index;
             if let (b"server", Some(block)) = (directive.name.value.as_slice(), &directive.block) {
-                let server = self.server(directive, block, &settings, &http.location);
+                let server = self.shared_server(directive, block, (&settings, &http.location), kept.as_mut());
                 http.servers.push(server);
             }
         }
@@ -123,6 +148,10 @@ impl Walk {
         http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
         self.check_tls(block, &http.servers, &http.listeners);
         http.declared.upstreams = std::mem::take(&mut self.groups).upstreams;
+        let is_sound = self.out.iter().all(|found| found.severity < Severity::Error);
+        if let (Some(memory), Some(kept)) = (&mut self.memory, kept.filter(|_| is_sound)) {
+            memory.keep(kept);
+        }
         http
     }
 
@@ -144,12 +173,18 @@ impl Walk {
     }
 
     /// Groups, and the tables that define variables.
-    pub(crate) fn groups_and_tables(&mut self, declared: &mut Declared, block: &Block, place: Place) {
+    pub(crate) fn groups_and_tables(
+        &mut self,
+        declared: &mut Declared,
+        block: &Block,
+        place: Place,
+        mut kept: Option<&mut Kept>,
+    ) {
         for (index, directive) in block.directives.iter().enumerate() {
             self.env.position = index;
             match directive.name.value.as_slice() {
                 b"upstream" => {
-                    if let Some(group) = lower_upstream(directive, place, &self.env, &mut self.out) {
+                    if let Some(group) = self.shared_group(directive, place, kept.as_deref_mut()) {
                         self.groups.add(group, &mut self.out);
                     }
                 }
@@ -274,6 +309,57 @@ impl Walk {
         }
         self.env.zones.insert(name.as_bytes().to_vec(), (kind, id, directive.span));
         true
+    }
+
+    /// What this model keeps for the next one; `None` if nothing is shared. If nothing but servers and groups differs from
+    /// the model before, its settings of `http` are used again, so that servers of both can be the same.
+    fn begin_kept(&mut self, block: &Block, http: &mut Http, settings: &mut Arc<ServerSettings>) -> Option<Kept> {
+        // A zone of `stream` may be in the way of one of `http`.
+        let memory = self.memory.as_mut().filter(|_| self.env.foreign_zones.is_empty())?;
+        let kept = memory.begin(block, self.options, (&http.frame, settings, &http.location))?;
+        (http.frame, http.location) = (Arc::clone(&kept.frame), Arc::clone(&kept.location));
+        *settings = Arc::clone(&kept.settings);
+        Some(kept)
+    }
+
+    /// A group: that of the model before, if it is written in the same way.
+    fn shared_group(&mut self, directive: &Directive, place: Place, kept: Option<&mut Kept>) -> Option<Arc<Upstream>> {
+        let Some(kept) = kept else {
+            return lower_upstream(directive, place, &self.env, &mut self.out).map(Arc::new);
+        };
+        if let Some(known) = self.memory.as_ref().and_then(|memory| memory.group(directive)) {
+            kept.add_group(directive, &known);
+            return Some(known);
+        }
+        let found = self.out.len();
+        let group = Arc::new(lower_upstream(directive, place, &self.env, &mut self.out)?);
+        if self.out.len() == found {
+            kept.add_group(directive, &group);
+        }
+        Some(group)
+    }
+
+    /// A server: that of the model before, if it is written in the same way and leads to the same groups.
+    fn shared_server(
+        &mut self,
+        directive: &Directive,
+        block: &Block,
+        (settings, location): (&Arc<ServerSettings>, &Arc<LocationSettings>),
+        kept: Option<&mut Kept>,
+    ) -> Arc<Server> {
+        let Some(kept) = kept else { return Arc::new(self.server(directive, block, settings, location)) };
+        if let Some(known) = self.memory.as_ref().and_then(|memory| memory.server(kept, directive)) {
+            let server = Arc::clone(&known.made);
+            kept.add_server(known);
+            return server;
+        }
+        let found = self.out.len();
+        self.groups.begin();
+        let server = Arc::new(self.server(directive, block, settings, location));
+        if let Some(groups) = self.groups.end().filter(|_| self.out.len() == found) {
+            kept.add_server(KeptServer { directive: directive.clone(), made: Arc::clone(&server), groups });
+        }
+        server
     }
 
     fn server_settings(&mut self, block: &Block, outer: &Arc<ServerSettings>) -> Arc<ServerSettings> {

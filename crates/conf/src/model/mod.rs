@@ -29,6 +29,7 @@ mod log;
 mod lower;
 mod main_settings;
 mod map;
+pub(crate) mod memory;
 mod more_headers;
 mod otel;
 mod proxy;
@@ -72,17 +73,17 @@ pub use limit::{ConnectionLimit, ConnectionZone, LimitSettings, RequestLimit, Re
 pub use listen::{FastOpen, Listen, ListenOptions, Listener, SoKeepalive};
 pub use location::{Content, LimitExcept, Location, LocationSettings, Matcher};
 pub use log::{AccessLog, ErrorLog, Escape, LogFileCache, LogFormat, LogFormatId, LogSettings, LogTarget, Syslog};
-pub use lower::{Options, lower, lower_with};
+pub use lower::{Options, lower, lower_reusing, lower_with};
 pub use main_settings::{
     Affinity, CtlSocket, EnvVariable, Events, EventsSettings, Main, MainSettings, MemoryBudget, Shed, User,
     WorkerGroups, WorkerProcesses,
 };
 pub use map::{Geo, GeoEntry, GeoRange, Map, MapKey, SplitClients, SplitPart};
+pub use memory::Frame;
 pub use more_headers::{HeaderChange, HeaderCommand, HeaderEdit, HeaderName, MoreHeadersSettings};
 pub use otel::{OtelEndpoint, OtelExporter, OtelExporterSettings, OtelPropagation, OtelSettings};
 pub use proxy::{
     CookieFlags, CookiePattern, CookieRewrite, FixedPass, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
-    UpstreamId,
 };
 pub use realip::{RealIpHeader, RealIpSettings};
 pub use response::{

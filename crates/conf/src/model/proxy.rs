@@ -2,8 +2,10 @@
 //! and retries.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::settings::{At, settings};
+use super::upstream::Upstream;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Block, Directive, Word};
@@ -247,10 +249,6 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
     Ok(())
 }
 
-/// Index into `Http::upstreams`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct UpstreamId(pub u32);
-
 /// The protocol spoken to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -344,8 +342,8 @@ pub enum ProxyPass {
 pub struct FixedPass {
     /// The protocol.
     pub scheme: Scheme,
-    /// The group; an implicit one if no `upstream` block has the name.
-    pub upstream: UpstreamId,
+    /// The group, one of `Http::upstreams`; an implicit one if no `upstream` block has the name.
+    pub upstream: Arc<Upstream>,
     /// The value of `$proxy_host` and the default `Host`: host and port as written, or `localhost` for a Unix socket.
     pub host_header: Vec<u8>,
     /// The port of `$proxy_port`; `None` for a Unix socket.

@@ -1,11 +1,12 @@
 //! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `memcached_pass`, `grpc_pass`: splits the URL as nginx does, and finds the
 //! group that it names or makes an implicit one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::proxy::{FixedPass, ProxyPass, Scheme, UpstreamId};
+use super::proxy::{FixedPass, ProxyPass, Scheme};
 use super::upstream::{Keepalive, Upstream, UpstreamPeer, UpstreamServer, UpstreamSettings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -16,23 +17,35 @@ use crate::value::{Address, Host, Parsed, Part, Template, address};
 /// The groups that `proxy_pass` may name.
 #[derive(Default)]
 pub(crate) struct Groups {
-    pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
     /// Written groups by name, in lower case.
-    by_name: FxHashMap<String, UpstreamId>,
+    by_name: FxHashMap<String, Arc<Upstream>>,
     /// Implicit groups by host and port.
-    by_address: FxHashMap<Address, UpstreamId>,
+    by_address: FxHashMap<Address, Arc<Upstream>>,
+    /// The written groups that were found since [`Self::begin`]; `None`: an implicit one was found, too.
+    found: Option<Vec<Arc<Upstream>>>,
 }
 
 impl Groups {
+    /// Begins a list of the groups that are found.
+    pub(crate) fn begin(&mut self) {
+        self.found = Some(Vec::new());
+    }
+
+    /// The list: each written group once; `None` if an implicit one is among them.
+    pub(crate) fn end(&mut self) -> Option<Vec<Arc<Upstream>>> {
+        self.found.take()
+    }
+
     /// Adds a written group.
-    pub(crate) fn add(&mut self, group: Upstream, out: &mut Vec<Diagnostic>) {
+    pub(crate) fn add(&mut self, group: Arc<Upstream>, out: &mut Vec<Diagnostic>) {
         let key = group.name.to_ascii_lowercase();
-        if let Some(&UpstreamId(first)) = self.by_name.get(&key) {
+        if let Some(first) = self.by_name.get(&key) {
             let error = Diagnostic::error(group.span, format!("duplicate upstream \"{}\"", group.name));
-            out.push(error.with_related(self.upstreams[first as usize].span, "first defined here"));
+            out.push(error.with_related(first.span, "first defined here"));
             return;
         }
-        self.by_name.insert(key, UpstreamId(self.upstreams.len() as u32));
+        self.by_name.insert(key, Arc::clone(&group));
         self.upstreams.push(group);
     }
 
@@ -44,17 +57,22 @@ impl Groups {
         scheme: Option<Scheme>,
         text: &str,
         span: Span,
-    ) -> Parsed<UpstreamId> {
+    ) -> Parsed<Arc<Upstream>> {
         if let Host::Name(name) = &host
-            && let Some(&id) = self.by_name.get(name)
+            && let Some(group) = self.by_name.get(name)
         {
             if let Some(port) = port {
-                let group = &self.upstreams[id.0 as usize];
                 return Err(Diagnostic::error(span, format!("upstream \"{}\" may not have port {port}", group.name))
                     .with_related(group.span, "the group is defined here; its servers have the ports"));
             }
-            return Ok(id);
+            if let Some(found) =
+                self.found.as_mut().filter(|found| !found.iter().any(|known| Arc::ptr_eq(known, group)))
+            {
+                found.push(Arc::clone(group));
+            }
+            return Ok(Arc::clone(group));
         }
+        self.found = None;
         let port_written = port.is_some();
         let port = match (&host, port.or(scheme.and_then(Scheme::default_port))) {
             (Host::Unix(_), _) => 0,
@@ -62,18 +80,18 @@ impl Groups {
             (_, None) => return Err(Diagnostic::error(span, format!("no port in upstream \"{text}\""))),
         };
         let address = Address { host, port };
-        if let Some(&id) = self.by_address.get(&address) {
-            return Ok(id);
+        if let Some(known) = self.by_address.get(&address) {
+            return Ok(Arc::clone(known));
         }
-        let id = UpstreamId(self.upstreams.len() as u32);
         // `http://a` and `https://a` are different groups, and counters identify a group by its name.
         let name = match (port_written, scheme, &address.host) {
             (false, Some(Scheme::Https), Host::Name(_) | Host::Ip(_)) => format!("{text}:{}", address.port),
             _ => text.to_owned(),
         };
-        self.upstreams.push(implicit(address.clone(), &name, text, span));
-        self.by_address.insert(address, id);
-        Ok(id)
+        let group = Arc::new(implicit(address.clone(), &name, text, span));
+        self.upstreams.push(Arc::clone(&group));
+        self.by_address.insert(address, Arc::clone(&group));
+        Ok(group)
     }
 }
 

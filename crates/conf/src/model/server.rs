@@ -17,6 +17,7 @@ use super::listen::{Listen, Listener};
 use super::location::{Content, Location, LocationSettings};
 use super::log::LogFormat;
 use super::map::{Geo, Map, SplitClients};
+use super::memory::Frame;
 use super::otel::OtelExporter;
 use super::rewrite::Program;
 use super::settings::{level, settings};
@@ -38,7 +39,7 @@ pub struct ServerId(pub u32);
 #[derive(Debug, Clone, Default)]
 pub struct Declared {
     /// Groups: written ones first, then the implicit groups of `proxy_pass` to a host.
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<Arc<Upstream>>,
     /// Log formats; in `http` the first is `combined`.
     pub log_formats: Vec<LogFormat>,
     /// Maps.
@@ -61,7 +62,7 @@ pub struct Declared {
 #[derive(Debug, Clone)]
 pub struct Http {
     /// Servers in the order of the text.
-    pub servers: Vec<Server>,
+    pub servers: Vec<Arc<Server>>,
     /// Sockets to listen on.
     pub listeners: Vec<Listener>,
     /// Groups, formats, tables and zones.
@@ -78,6 +79,8 @@ pub struct Http {
     pub otel_exporter: Option<OtelExporter>,
     /// The settings before a server is selected.
     pub location: Arc<LocationSettings>,
+    /// The same as that of another `http` if the two differ in nothing but servers and groups.
+    pub frame: Arc<Frame>,
     /// Where it was written.
     pub span: Span,
 }
@@ -95,6 +98,7 @@ impl Http {
             acme_issuers: Vec::new(),
             otel_exporter: None,
             location: Arc::default(),
+            frame: Arc::default(),
             span,
         }
     }

@@ -9,7 +9,6 @@ use super::limit::LimitSettings;
 use super::listen::{self, Listen, Listener, Listening};
 use super::log::LogSettings;
 use super::lower::Walk;
-use super::proxy::UpstreamId;
 use super::realip::RealIpSettings;
 use super::response::{AccessRule, parse_access};
 use super::rewrite::parse_variable;
@@ -17,6 +16,7 @@ use super::server::{Declared, NameForm, ServerName};
 use super::settings::{Touched, level, settings};
 use super::tls::{TlsSettings, parse_protocol};
 use super::transport::{Bind, parse_bind};
+use super::upstream::Upstream;
 use super::upstream_server::Place;
 use super::upstream_tls::UpstreamTlsSettings;
 use crate::diagnostic::Diagnostic;
@@ -75,7 +75,7 @@ pub enum StreamContent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamPass {
     /// The group; `None` if the address has variables.
-    pub upstream: Option<UpstreamId>,
+    pub upstream: Option<Arc<Upstream>>,
     /// The address as written.
     pub address: Template,
     /// Where it was written.
@@ -236,7 +236,7 @@ impl Walk {
         self.formats_and_zones(&mut stream.declared, block);
         stream.settings = self.stream_settings(block, &Arc::default(), true);
         self.env.http_resolver = stream.settings.session.resolver.is_some();
-        self.groups_and_tables(&mut stream.declared, block, Place::Stream);
+        self.groups_and_tables(&mut stream.declared, block, Place::Stream, None);
         for (index, directive) in block.directives.iter().enumerate() {
             self.env.position = index;
             if let (b"server", Some(block)) = (directive.name.value.as_slice(), &directive.block) {

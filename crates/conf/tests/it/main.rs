@@ -8,5 +8,6 @@ mod model;
 mod nginx_agrees;
 mod properties;
 mod reference;
+mod reuse;
 mod state;
 mod support;

@@ -22,8 +22,8 @@ fn http(body: &str) -> Http {
 
 /// The only server's locations.
 fn locations(body: &str) -> Vec<Location> {
-    let mut http = http(&format!("server {{ {body} }}"));
-    http.servers.remove(0).locations
+    let http = http(&format!("server {{ {body} }}"));
+    http.servers[0].locations.clone()
 }
 
 /// The findings in the body of `http`: severity, message, and the marked text.

@@ -104,6 +104,9 @@ impl Lowering<'_> {
             self.open_files.push(cache.span);
             self.open_files.len() - 1
         });
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_open_files(place);
+        }
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Some(OpenFilesPlan {
             cache: place as u32,

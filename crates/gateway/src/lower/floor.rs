@@ -7,7 +7,7 @@ use crate::plan::group::{AddressSource, FloorPlan, GroupPlan, GroupUseId, Warmin
 use crate::plan::proxy::SourcePlan;
 use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan};
 use conf::diagnostic::Diagnostic;
-use conf::model::UpstreamId;
+use conf::model::Upstream;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,13 +16,12 @@ impl Lowering<'_> {
     /// Notes the floor of a group's peers, with this proxy's connection settings; once for each use of the group.
     pub(super) fn note_floors(
         &mut self,
-        upstream: UpstreamId,
+        upstream: &Upstream,
         group: GroupUseId,
         (connect, source): &(ConnectOptions, SourcePlan),
         pass: Pass<'_>,
         tls: Option<&UpstreamTlsPlan>,
     ) {
-        let Some(upstream) = self.declared.upstreams.get(upstream.0 as usize) else { return };
         let keepalive = &upstream.settings.keepalive;
         // No other request may use a connection from a request's own source, so nothing can be opened ahead.
         let is_kept = pass.settings.application_words(pass.scheme).is_none_or(|words| words.keep_conn);
@@ -62,8 +61,8 @@ impl Lowering<'_> {
     }
 
     fn group_of(&self, used: GroupUseId) -> Arc<GroupPlan> {
-        let used = &self.plan.group_uses[used.0 as usize];
-        Arc::clone(&self.plan.groups[used.group.0 as usize])
+        let used = self.plan.group_uses.get(used.0);
+        Arc::clone(self.plan.groups.get(used.group.0))
     }
 }
 

@@ -4,10 +4,11 @@ use crate::base::share::Share;
 use crate::lower::Lowering;
 use crate::plan::check::CheckPlan;
 use crate::plan::group::{GroupIndex, GroupPlan, GroupServerPlan, GroupUse, GroupUseId, Sharing};
+use crate::plan::slots::Slots;
 use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, zone_of_another};
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
-use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
+use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamServer};
 use rules::template::Template;
 use rules::variable::{FieldName, Scope};
 use std::collections::HashMap;
@@ -19,7 +20,8 @@ use upstream::shared::GroupLimits;
 /// Groups that were lowered already.
 #[derive(Default)]
 pub(super) struct Groups {
-    indices: HashMap<UpstreamId, Option<GroupIndex>>,
+    /// By the address of the model's group.
+    indices: HashMap<usize, Option<GroupIndex>>,
     uses: HashMap<(GroupIndex, Sharing), GroupUseId>,
     /// The group of all peers that only requests name.
     pub(super) guests: Option<GroupIndex>,
@@ -38,10 +40,25 @@ impl Groups {
         }
     }
 
+    /// The number of a group that was lowered, by the address of the model's group.
+    pub(super) fn index_of(&self, at: usize) -> Option<GroupIndex> {
+        self.indices.get(&at).copied().flatten()
+    }
+
+    /// Adds a group of the plan before.
+    pub(super) fn adopt(&mut self, at: usize, index: GroupIndex) {
+        self.indices.insert(at, Some(index));
+    }
+
+    /// Adds a use of such a group.
+    pub(super) fn adopt_use(&mut self, used: &GroupUse, id: GroupUseId) {
+        self.uses.insert((used.group, used.sharing.clone()), id);
+    }
+
     /// Peers are checked in the way that requests reach them: over TLS if all proxies of their group use it.
-    pub(super) fn secure_checks(&mut self, groups: &mut [Arc<GroupPlan>]) {
+    pub(super) fn secure_checks(&mut self, groups: &mut Slots<GroupPlan>) {
         for (index, (_, tls)) in self.tls.drain() {
-            if let (Some(tls), Some(group)) = (tls, groups.get_mut(index.0 as usize).and_then(Arc::get_mut))
+            if let (Some(tls), Some(group)) = (tls, groups.entry_mut(index.0))
                 && let Some(check) = group.check.as_mut().and_then(Arc::get_mut)
             {
                 check.speak_tls(&tls);
@@ -52,11 +69,12 @@ impl Groups {
 
 impl Lowering<'_> {
     /// A group as a proxy uses it; the same for all proxies that share its connections.
-    pub(super) fn group_use(&mut self, upstream: UpstreamId, sharing: Sharing) -> Option<GroupUseId> {
-        let known = self.groups.indices.get(&upstream).copied();
+    pub(super) fn group_use(&mut self, upstream: &Arc<Upstream>, sharing: Sharing) -> Option<GroupUseId> {
+        let at = Arc::as_ptr(upstream) as usize;
+        let known = self.groups.indices.get(&at).copied();
         let group = known.unwrap_or_else(|| {
-            let made = self.group_plan(upstream).map(|plan| self.add_group(plan));
-            self.groups.indices.insert(upstream, made);
+            let made = self.shared_group(upstream);
+            self.groups.indices.insert(at, made);
             made
         });
         Some(self.use_of(group?, sharing))
@@ -65,26 +83,29 @@ impl Lowering<'_> {
     /// Notes how a proxy speaks to the peers of a group, since checks do the same. A URL with variables may lead
     /// anywhere, so it counts less.
     pub(super) fn note_tls(&mut self, used: GroupUseId, is_fixed: bool, tls: Option<&UpstreamTlsPlan>) {
-        if let Some(used) = self.plan.group_uses.get(used.0 as usize) {
+        if let Some(used) = self.plan.group_uses.find(used.0) {
             self.groups.note_tls(used.group, is_fixed, tls);
         }
     }
 
     pub(super) fn add_group(&mut self, plan: GroupPlan) -> GroupIndex {
-        self.plan.groups.push(Arc::new(plan));
-        GroupIndex(self.plan.groups.len() as u32 - 1)
+        GroupIndex(self.plan.groups.push(plan))
     }
 
     pub(super) fn use_of(&mut self, group: GroupIndex, sharing: Sharing) -> GroupUseId {
         let uses = &mut self.plan.group_uses;
-        *self.groups.uses.entry((group, sharing.clone())).or_insert_with(|| {
-            uses.push(GroupUse { group, sharing });
-            GroupUseId(uses.len() as u32 - 1)
-        })
+        let id = *self
+            .groups
+            .uses
+            .entry((group, sharing.clone()))
+            .or_insert_with(|| GroupUseId(uses.push(GroupUse { group, sharing })));
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_use(id);
+        }
+        id
     }
 
-    fn group_plan(&mut self, upstream: UpstreamId) -> Option<GroupPlan> {
-        let upstream = self.declared.upstreams.get(upstream.0 as usize)?;
+    pub(super) fn group_plan(&mut self, upstream: &Upstream) -> Option<GroupPlan> {
         let settings = &upstream.settings;
         let limits = self.group_limits(upstream);
         let (method, hash_key) = self.method(upstream);

@@ -27,6 +27,17 @@ impl Lowering<'_> {
         self.zone_keys = ZoneKeys { requests, connections };
     }
 
+    /// Gives all zones their numbers, in the order of the text.
+    pub(super) fn number_zones(&mut self) {
+        let declared = self.declared;
+        for zone in &declared.request_zones {
+            zone_of(&mut self.plan.request_zones, &zone.name, zone.size, &zone.key, zone.span);
+        }
+        for zone in &declared.connection_zones {
+            zone_of(&mut self.plan.connection_zones, &zone.name, zone.size, &zone.key, zone.span);
+        }
+    }
+
     /// The limits of a location; `None` if there are none.
     pub(super) fn limit_plan(&mut self, limits: &model::LimitSettings) -> Option<Box<LimitPlan>> {
         if limits.requests.is_empty() && limits.connections.is_empty() {
@@ -53,6 +64,9 @@ impl Lowering<'_> {
         let written = self.declared.request_zones.get(limit.zone.0 as usize)?;
         let zones = &mut self.plan.request_zones;
         let zone = RequestZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_request_zone(zone.0);
+        }
         let rule = RequestRule { rate_milli: written.rate_milli, burst: limit.burst, delay: limit.delay };
         let key = self.zone_keys.requests.get(limit.zone.0 as usize)?.clone();
         Some(RequestLimit { zone, key, rule })
@@ -62,6 +76,9 @@ impl Lowering<'_> {
         let written = self.declared.connection_zones.get(limit.zone.0 as usize)?;
         let zones = &mut self.plan.connection_zones;
         let zone = ConnectionZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_connection_zone(zone.0);
+        }
         let key = self.zone_keys.connections.get(limit.zone.0 as usize)?.clone();
         Some(ConnectionLimit { zone, key, most: limit.most })
     }
@@ -69,7 +86,7 @@ impl Lowering<'_> {
 
 /// The index of a zone, which is added to the list on first use.
 fn zone_of(zones: &mut Vec<ZonePlan>, name: &str, bytes: u64, key: &conf::value::Template, span: Span) -> u32 {
-    let known = zones.iter().position(|known| known.span == span);
+    let known = zones.iter().position(|known| known.span == span && known.name == name);
     known.unwrap_or_else(|| {
         zones.push(ZonePlan { name: name.into(), bytes, key_text: key_text(key), span });
         zones.len() - 1

@@ -53,11 +53,16 @@ impl Lowering<'_> {
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
         let id = self.add((name, location.span), &location.settings, content, try_files);
-        self.plan.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
-        self.plan.locations[id.0 as usize].routes = self.route_plans(&location.routes);
+        let program = self.program(&location.program, &location.settings, Some(name));
+        let routes = self.route_plans(&location.routes);
+        if let Some(plan) = self.plan.locations.entry_mut(id.0) {
+            (plan.program, plan.routes) = (program, routes);
+        }
         if let Some(except) = &location.limit_except {
-            let plan = self.limit_except(except, name);
-            self.plan.locations[id.0 as usize].limit_except = Some(Box::new(plan));
+            let except = self.limit_except(except, name);
+            if let Some(plan) = self.plan.locations.entry_mut(id.0) {
+                plan.limit_except = Some(Box::new(except));
+            }
         }
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
         (self.alias, self.route) = (outer, outer_route);
@@ -93,11 +98,10 @@ impl Lowering<'_> {
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let (real_ip, limits) = (self.real_ip_plan(&settings.realip), self.limit_plan(&settings.limit));
         let rate = self.rate_plan(&settings.client);
-        let id = LocationId(self.plan.locations.len() as u32);
-        self.plan.locations.push(LocationPlan {
+        self.push_location(LocationPlan {
             name: name.into(),
             route: self.route.as_slice().into(),
-            server: self.server_now.map(|id| id.0),
+            server: Arc::clone(&self.server_name_now),
             otel,
             span,
             program: None,
@@ -139,8 +143,15 @@ impl Lowering<'_> {
             trace_secret: settings.log.trace_secret.as_deref().map(Into::into),
             limit_except: None,
             redirects: redirect_plan(&settings.response),
-        });
-        id
+        })
+    }
+
+    fn push_location(&mut self, plan: LocationPlan) -> LocationId {
+        let id = self.plan.locations.push(plan);
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_location(id);
+        }
+        LocationId(id)
     }
 
     /// `slice`: only if the content lowered just before uses `$slice_range`.

@@ -53,6 +53,9 @@ impl Lowering<'_> {
             known.push(targets);
             known.len() - 1
         });
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_error_log(place);
+        }
         Some(ErrorLogId(place as u32))
     }
 
@@ -102,12 +105,18 @@ impl Lowering<'_> {
             Some(known) => known.buffering = known.buffering.or(buffering),
             None => self.plan.sinks.push(SinkPlan { place, buffering }),
         }
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_sink(index);
+        }
         SinkId(index as u32)
     }
 
     /// A compiled log format; each is compiled once.
     fn format(&mut self, id: model::LogFormatId) -> Option<Arc<LogFormat>> {
         let index = id.0 as usize;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_format(index);
+        }
         if let Some(Some(format)) = self.formats.get(index) {
             return Some(Arc::clone(format));
         }

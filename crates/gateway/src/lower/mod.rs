@@ -31,6 +31,7 @@ pub(crate) mod real_ip;
 pub(crate) mod resolver;
 mod route_marks;
 mod route_to;
+pub(crate) mod sharing;
 pub(crate) mod store;
 pub(crate) mod stream;
 #[cfg(test)]
@@ -47,6 +48,8 @@ use crate::base::share::Share;
 use crate::lower::charset::lower_charsets;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
+pub use crate::lower::sharing::LowerMemory;
+use crate::lower::sharing::SharedParts;
 use crate::plan::Plan;
 use crate::plan::acme::AcmeIssuerPlan;
 use crate::plan::cache::CacheZonePlan;
@@ -54,6 +57,7 @@ use crate::plan::files::Alias;
 use crate::plan::http2::Http2Plan;
 use crate::plan::location::LocationPlan;
 use crate::plan::server::ServerPlan;
+use crate::plan::slots::Slots;
 use crate::plan::tls::KnownPairs;
 use crate::plan::tunnel::DrainPlan;
 use conf::diagnostic::{Diagnostic, Severity};
@@ -63,6 +67,7 @@ use conf::model::{
 use conf::source::Span;
 use rules::log_format::LogFormat;
 use rules::variable::{Scope, TlsVariable, UserVariables, Variable};
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -133,6 +138,8 @@ struct Lowering<'a> {
     has_tls_listener: bool,
     /// The server of the locations being lowered.
     server_now: Option<ServerId>,
+    /// Its `$server_name`.
+    server_name_now: Arc<[u8]>,
     zone_keys: limits::ZoneKeys,
     /// By `AcmeIssuerId`.
     acme_issuers: Vec<Arc<AcmeIssuerPlan>>,
@@ -149,12 +156,36 @@ struct Lowering<'a> {
     entries: Vec<String>,
     /// The lines of `open_file_cache`, by the number of their cache.
     open_files: Vec<Span>,
+    /// What is shared with the plan before; `None` if nothing is.
+    sharing: Option<SharedParts>,
     found: Vec<Diagnostic>,
 }
 
 /// Lowers a model that has no errors. Errors found only here (unknown variables, names without an address) are returned
 /// as diagnostics with their place.
 pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
+    lower_with(model, options, &mut None)
+}
+
+/// The same for one of several models that are made one after another: the plan has those servers and groups of the plan before
+/// that were made of the same. The caller makes sure that the files that they name have the same contents.
+pub fn lower_reusing(
+    model: &Model,
+    options: &LowerOptions<'_>,
+    memory: &mut LowerMemory,
+) -> Result<Lowered, Vec<Diagnostic>> {
+    let mut taken = Some(std::mem::take(memory));
+    let lowered = lower_with(model, options, &mut taken);
+    // An error is reported once, so a server without findings may have the error of another one.
+    *memory = taken.filter(|_| lowered.is_ok()).unwrap_or_default();
+    lowered
+}
+
+fn lower_with(
+    model: &Model,
+    options: &LowerOptions<'_>,
+    memory: &mut Option<LowerMemory>,
+) -> Result<Lowered, Vec<Diagnostic>> {
     let plan = Plan {
         hostname: options.hostname.as_bytes().into(),
         worker_connections: options.share.connections(model.events.settings.worker_connections) as usize,
@@ -170,7 +201,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
     let mut errors = Vec::new();
     if let Some(http) = &model.http {
         let plan = std::mem::take(&mut lowered.plan);
-        lowered.take(lower_http(http, options, plan), &mut errors);
+        lowered.take(lower_http(http, options, plan, memory), &mut errors);
     }
     if let Some(stream) = &model.stream {
         let empty = Http::empty(stream.span);
@@ -192,7 +223,12 @@ impl Lowered {
     }
 }
 
-fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec<Diagnostic>) {
+fn lower_http(
+    http: &Http,
+    options: &LowerOptions<'_>,
+    plan: Plan,
+    memory: &mut Option<LowerMemory>,
+) -> (Plan, Vec<Diagnostic>) {
     let client = &http.location.client;
     let outer_resolver = client.resolver.clone().map(|resolver| (resolver, client.resolver_timeout));
     let mut lowering = Lowering::new(Scope::Http, &http.declared, http, options, plan);
@@ -204,18 +240,31 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
     lowering.plan.otel_exporter = lowering.otel_exporter();
     lowering.cache_zones();
     lowering.plan.charsets = lower_charsets(http);
+    if let Some(memory) = memory {
+        lowering.begin_sharing(memory);
+    }
     lowering.plan.servers =
-        (0..).zip(&http.servers).map(|(id, server)| lowering.server(ServerId(id), server)).collect();
+        http.servers.iter().enumerate().map(|(index, server)| lowering.shared_server(index, server)).collect();
     lowering.check_unused();
     lowering.plan.listeners = lowering.listeners();
     lowering.groups.secure_checks(&mut lowering.plan.groups);
+    // A template of any server may use them, so this is only known now.
+    let keep_offers = lowering.plan.wants_tls_offers;
+    for server in &mut lowering.plan.servers {
+        if let Some(tls) = Arc::get_mut(server).and_then(|server| server.tls.as_deref_mut()) {
+            tls.keep_offers = keep_offers;
+        }
+    }
+    if memory.is_some() {
+        if lowering.plan.servers.iter().any(|server| server.differs_in_offers(keep_offers)) {
+            *memory = Some(LowerMemory::default());
+            return lower_http(http, options, lowering.plan.emptied(), memory);
+        }
+        *memory = Some(lowering.keep());
+    }
     let Lowering { mut plan, found, users, .. } = lowering;
     if plan.locations.iter().any(|location| location.ssi.is_some()) {
         plan.page_variables = users;
-    }
-    // A template of any server may use them, so this is only known now.
-    for tls in plan.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
-        tls.keep_offers = plan.wants_tls_offers;
     }
     plan.temp_directories = temp_directories(&plan.locations, &plan.cache_zones);
     (plan, found)
@@ -240,13 +289,15 @@ fn http2_plan(settings: &Http2Settings) -> Http2Plan {
     }
 }
 
-fn temp_directories(locations: &[LocationPlan], caches: &[CacheZonePlan]) -> Vec<PathBuf> {
-    let mut directories: Vec<PathBuf> =
-        locations.iter().map(|location| location.client.body_files.directory.clone()).collect();
-    directories.extend(caches.iter().map(|zone| zone.directory.clone()));
-    directories.sort();
-    directories.dedup();
-    directories
+fn temp_directories(locations: &Slots<LocationPlan>, caches: &[CacheZonePlan]) -> Vec<PathBuf> {
+    let of_locations = locations.iter().map(|location| &location.client.body_files.directory);
+    let directories: BTreeSet<&PathBuf> = of_locations.chain(caches.iter().map(|zone| &zone.directory)).collect();
+    directories.into_iter().cloned().collect()
+}
+
+/// `$server_name`: that of `.example.com` is `example.com`.
+fn server_name(server: &Server) -> Arc<[u8]> {
+    server.names.first().map_or(&b""[..], |name| name.text.strip_prefix(b".").unwrap_or(&name.text)).into()
 }
 
 impl<'a> Lowering<'a> {
@@ -266,6 +317,7 @@ impl<'a> Lowering<'a> {
             alias: None,
             has_tls_listener: http.listeners.iter().any(|listener| listener.options.ssl),
             server_now: None,
+            server_name_now: Arc::default(),
             zone_keys: limits::ZoneKeys::default(),
             acme_issuers: Vec::new(),
             read_pairs: tls::ReadPairs::default(),
@@ -275,6 +327,7 @@ impl<'a> Lowering<'a> {
             route: Vec::new(),
             entries: Vec::new(),
             open_files: Vec::new(),
+            sharing: None,
             found: Vec::new(),
         }
     }
@@ -283,6 +336,7 @@ impl<'a> Lowering<'a> {
 impl Lowering<'_> {
     fn server(&mut self, id: ServerId, server: &Server) -> ServerPlan {
         self.server_now = Some(id);
+        self.server_name_now = server_name(server);
         self.entries = route_marks::entries(&self.http.listeners, id, &server.names);
         let own = self.location_of_server(server);
         let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();
@@ -297,12 +351,7 @@ impl Lowering<'_> {
             }
         };
         ServerPlan {
-            // The server name of `.example.com` is `example.com`.
-            name: server
-                .names
-                .first()
-                .map_or(&b""[..], |name| name.text.strip_prefix(b".").unwrap_or(&name.text))
-                .into(),
+            name: Arc::clone(&self.server_name_now),
             span: server.span,
             locations,
             limits: listener::head_limits(&server.settings.head),
@@ -317,7 +366,7 @@ impl Lowering<'_> {
     }
 
     fn server_of(&self, id: ServerId) -> Option<&Server> {
-        self.http.servers.get(id.0 as usize)
+        self.http.servers.get(id.0 as usize).map(|server| &**server)
     }
 
     /// Notes that a variable is used for which exchanges must keep something, or ask the kernel.

@@ -9,7 +9,7 @@ use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     Bind, BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
-    TransportSettings, UpstreamId,
+    TransportSettings, Upstream,
 };
 use conf::source::Span;
 use conf::value::words::{IgnoredHeaders, NextUpstream};
@@ -131,7 +131,7 @@ impl Lowering<'_> {
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
         let words = Pass { settings, name, scheme: pass.scheme };
         let binding = self.connect_options(words, pass.span);
-        let location = self.pool_of(Some(pass.upstream), words, &binding.1);
+        let location = self.pool_of(Some(&pass.upstream), words, &binding.1);
         let tls = match pass.scheme {
             Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Memcached | Scheme::Grpc => None,
             Scheme::Https | Scheme::Suwsgi | Scheme::Grpcs => {
@@ -139,9 +139,9 @@ impl Lowering<'_> {
             }
         };
         let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
-        let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location, tls: shared })?;
+        let group = self.group_use(&pass.upstream, Sharing { source: binding.0.source, location, tls: shared })?;
         self.note_tls(group, true, tls.as_ref());
-        self.note_floors(pass.upstream, group, &binding, words, tls.as_ref());
+        self.note_floors(&pass.upstream, group, &binding, words, tls.as_ref());
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, binding, uri, pass.port, words);
         plan.host = pass.host_header.as_slice().into();
@@ -154,8 +154,11 @@ impl Lowering<'_> {
     }
 
     pub(super) fn add_proxy(&mut self, plan: ProxyPlan) -> ProxyId {
-        self.plan.proxies.push(Arc::new(plan));
-        ProxyId(self.plan.proxies.len() as u32 - 1)
+        let id = self.plan.proxies.push(plan);
+        if let Some(sharing) = &mut self.sharing {
+            sharing.note_proxy(id);
+        }
+        ProxyId(id)
     }
 
     /// Everything of a proxy that does not depend on the URL's target, as `$proxy_host` and the default
@@ -254,15 +257,9 @@ impl Lowering<'_> {
 
     /// What else connections must have in common to be interchangeable. With `keepalive … local`, locations do not
     /// share them; connections from several source addresses are only shared among the same addresses.
-    pub(super) fn pool_of(
-        &self,
-        upstream: Option<UpstreamId>,
-        pass: Pass<'_>,
-        source: &SourcePlan,
-    ) -> Option<Box<str>> {
-        let upstream = upstream.and_then(|upstream| self.declared.upstreams.get(upstream.0 as usize));
+    pub(super) fn pool_of(&self, upstream: Option<&Upstream>, pass: Pass<'_>, source: &SourcePlan) -> Option<Box<str>> {
         let local = upstream.is_some_and(|upstream| upstream.settings.keepalive.local && !upstream.implicit);
-        let location = || format!("{}#{}", String::from_utf8_lossy(pass.name), self.plan.locations.len());
+        let location = || format!("{}#{}", String::from_utf8_lossy(pass.name), self.plan.locations.next());
         let identity = match source {
             SourcePlan::Options => local.then(location),
             SourcePlan::Template(_) => Some(format!("{} from the request's own source", location())),

@@ -148,8 +148,8 @@ impl Lowering<'_> {
 
     /// The group, with the TLS of its connections.
     fn mark_group(&self, mark: &mut RouteHash, group: GroupUseId) {
-        let used = &self.plan.group_uses[group.0 as usize];
-        mark.add(&(&self.plan.groups[used.group.0 as usize].name, &used.sharing.tls));
+        let used = self.plan.group_uses.get(group.0);
+        mark.add(&(&self.plan.groups.get(used.group.0).name, &used.sharing.tls));
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     /// The marks of the first `proxy_pass`.
     fn marks(http: &str) -> Arc<[u64]> {
-        Arc::clone(&plan(http).proxies[0].tunnel.marks)
+        Arc::clone(&plan(http).proxies.get(0).tunnel.marks)
     }
 
     #[test]

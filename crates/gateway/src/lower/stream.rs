@@ -21,7 +21,7 @@ use crate::plan::variable_pass::{GuestsId, GuestsPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     Amount, HeadSettings, Http, Listener, NameForm, RESPONSES_UNLIMITED, ServerId, SetVariable, Stream, StreamContent,
-    StreamPass, StreamServer, StreamSettings, UpstreamId, VerifyClient,
+    StreamPass, StreamServer, StreamSettings, Upstream, VerifyClient,
 };
 use conf::source::Span;
 use conf::value::address::parse_url;
@@ -245,7 +245,7 @@ impl Lowering<'_> {
         let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
         let sharing = Sharing { source: connect.source, tls: shared, ..Sharing::default() };
         let binding = StreamBinding { connect, source, tls };
-        if let Some(upstream) = pass.upstream {
+        if let Some(upstream) = &pass.upstream {
             return Some(StreamContentPlan::Proxy(self.stream_group(
                 upstream,
                 sharing,
@@ -254,7 +254,7 @@ impl Lowering<'_> {
             )?));
         }
         let mut known = Vec::new();
-        for (index, upstream) in self.declared.upstreams.iter().enumerate() {
+        for upstream in &self.declared.upstreams {
             let (name, port) = match (&upstream.servers.first()?.address.address, upstream.implicit) {
                 (_, false) => (upstream.name.to_ascii_lowercase(), None),
                 (address, true) => match &address.host {
@@ -262,8 +262,7 @@ impl Lowering<'_> {
                     Host::Ip(_) | Host::Unix(_) => continue,
                 },
             };
-            let proxy =
-                self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, (settings, &pass.address))?;
+            let proxy = self.stream_group(upstream, sharing.clone(), &binding, (settings, &pass.address))?;
             known.push((name.into(), port, proxy));
         }
         let (group, guests) = self.stream_guests(pass.span, sharing);
@@ -290,14 +289,13 @@ impl Lowering<'_> {
 
     fn stream_group(
         &mut self,
-        upstream: UpstreamId,
+        upstream: &Arc<Upstream>,
         sharing: Sharing,
         binding: &StreamBinding,
         written: (&Arc<StreamSettings>, &conf::value::Template),
     ) -> Option<StreamProxyId> {
         let group = self.group_use(upstream, sharing)?;
-        let name = self.declared.upstreams.get(upstream.0 as usize)?.name.as_bytes();
-        Some(self.add_stream_proxy(group, name, binding, written))
+        Some(self.add_stream_proxy(group, upstream.name.as_bytes(), binding, written))
     }
 
     fn add_stream_proxy(
@@ -342,7 +340,7 @@ impl Lowering<'_> {
     /// `proxy_ssl on`. The TLS server name is that of `proxy_pass`, unless `proxy_ssl_name` sets another.
     fn stream_tls(&mut self, pass: &StreamPass, settings: &StreamSettings) -> Option<UpstreamTlsPlan> {
         let words = &settings.proxy_tls;
-        let host = pass.upstream.map(|_| pass.address.as_text().unwrap_or_default());
+        let host = pass.upstream.as_ref().map(|_| pass.address.as_text().unwrap_or_default());
         if host.is_none() && words.name.is_none() && (words.verify || words.server_name) {
             let message = "\"proxy_ssl_name\" is needed where the address of \"proxy_pass\" has variables";
             let hint = "say which name TLS asks for and verifies: `proxy_ssl_name NAME;`";

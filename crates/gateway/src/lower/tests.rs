@@ -67,7 +67,7 @@ pub(crate) fn errors(http: &str) -> Vec<String> {
 fn proxy<'a>(plan: &'a Plan, prefix: &str) -> &'a ProxyPlan {
     let location = plan.locations.iter().find(|location| *location.name == *prefix.as_bytes()).unwrap();
     let Content::Proxy(id) = &location.content else { panic!("{prefix} proxies nothing") };
-    &plan.proxies[id.0 as usize]
+    plan.proxies.get(id.0)
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn a_group_is_resolved_once_and_shared_by_equal_proxies() {
     );
     let plan = lowered.map_err(|_| "errors").unwrap().plan;
     assert_eq!(asked, ["two.test"]);
-    assert_eq!(plan.groups.len(), 1);
-    let AddressSource::Fixed(addresses) = &plan.groups[0].servers[0].source else { panic!("a name") };
+    assert_eq!(plan.groups.end(), 1);
+    let AddressSource::Fixed(addresses) = &plan.groups.get(0).servers[0].source else { panic!("a name") };
     assert_eq!(addresses.len(), 2);
     assert_eq!(proxy(&plan, "/a").group, proxy(&plan, "/b").group);
     assert_ne!(proxy(&plan, "/a").group, proxy(&plan, "/c").group);
-    let used = &plan.group_uses[proxy(&plan, "/c").group.0 as usize];
+    let used = plan.group_uses.get(proxy(&plan, "/c").group.0);
     assert_eq!(used.sharing.source, Some("127.0.0.2".parse().unwrap()));
 }
 
@@ -95,7 +95,7 @@ fn a_group_is_resolved_once_and_shared_by_equal_proxies() {
 fn unused_group_is_not_resolved_or_planned() {
     let (lowered, asked) = lowered("upstream app { server two.test:80; } server { return 204; }");
     assert!(asked.is_empty());
-    assert!(lowered.map_err(|_| "errors").unwrap().plan.groups.is_empty());
+    assert!(lowered.map_err(|_| "errors").unwrap().plan.groups.end() == 0);
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn resolve_group_is_a_pending_question() {
     );
     let plan = lowered.map_err(|_| "errors").unwrap().plan;
     assert!(asked.is_empty());
-    let names: Vec<&str> = plan.groups[0].questions().map(|question| &*question.name).collect();
-    assert!(plan.groups[0].follows_names());
+    let names: Vec<&str> = plan.groups.get(0).questions().map(|question| &*question.name).collect();
+    assert!(plan.groups.get(0).follows_names());
     assert_eq!(names, ["two.test"]);
 }
 
@@ -246,7 +246,7 @@ fn equal_tls_settings_share_an_identity() {
     );
     let uses: Vec<_> = plan.proxies.iter().map(|proxy| proxy.group.0).collect();
     assert_eq!(uses, [0, 0, 1, 2, 3]);
-    assert!(plan.proxies[0].redirects.0.len() == 1 && plan.proxies[4].tls.is_none());
+    assert!(plan.proxies.get(0).redirects.0.len() == 1 && plan.proxies.get(4).tls.is_none());
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn two_character_sets_need_a_map_between_them() {
     assert_eq!(errors(words), [message]);
     assert_eq!(errors(&format!("charset_map utf8 koi8-r {{ }} {words}")), [message]);
     let plan = plan(&format!("charset_map KOI8-R utf-8 {{ C1 D0B0; }} {words}"));
-    let charset = plan.locations[0].charset.as_deref().expect("the server has one");
+    let charset = plan.locations.get(0).charset.as_deref().expect("the server has one");
     assert_eq!(charset.source.as_ref().and_then(|name| name.as_constant()), Some(&b"KOI8-R"[..]), "as spelled first");
 }
 

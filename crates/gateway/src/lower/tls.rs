@@ -125,11 +125,11 @@ impl Lowering<'_> {
     }
 
     /// The protocols that handshakes with this server's certificates offer.
-    fn offers(&self, id: ServerId) -> Offers {
+    pub(super) fn offers(&self, id: ServerId) -> Offers {
         let mut offers = Offers::default();
         for listener in self.http.listeners.iter().filter(|listener| listener.options.ssl) {
             let mut mark = |server: ServerId| {
-                let is_on = |server: &Server| server.settings.http2.enabled;
+                let is_on = |server: &Arc<Server>| server.settings.http2.enabled;
                 let http2 = listener.options.http2 || self.http.servers.get(server.0 as usize).is_some_and(is_on);
                 offers = Offers { http1: offers.http1 || !http2, http2: offers.http2 || http2 };
             };

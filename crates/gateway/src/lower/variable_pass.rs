@@ -7,7 +7,7 @@ use crate::plan::location::Content;
 use crate::plan::proxy::PassUriPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::{GuestsId, GuestsPlan, KnownGroup, PassTargets, VariablePassPlan};
-use conf::model::{LocationSettings, Scheme, UpstreamId};
+use conf::model::{LocationSettings, Scheme};
 use conf::source::Span;
 use conf::value::{Host, Part, Template};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Lowering<'_> {
         self.mark_route(&mut other, words, Some(url));
         let other = self.add_proxy(other);
         let mut known = Vec::new();
-        for (index, upstream) in self.declared.upstreams.iter().enumerate() {
+        for upstream in &self.declared.upstreams {
             let server = upstream.servers.first().filter(|_| upstream.implicit);
             let (name_of, port) = match server.map(|server| &server.address.address) {
                 None => (upstream.name.to_ascii_lowercase(), None),
@@ -80,12 +80,11 @@ impl Lowering<'_> {
                     Host::Ip(_) | Host::Unix(_) => continue,
                 },
             };
-            let upstream_id = UpstreamId(index as u32);
-            let location = self.pool_of(Some(upstream_id), words, &binding.1);
+            let location = self.pool_of(Some(upstream), words, &binding.1);
             let sharing = Sharing { source: binding.0.source, location, tls: shared.clone() };
-            let Some(group) = self.group_use(upstream_id, sharing) else { continue };
+            let Some(group) = self.group_use(upstream, sharing) else { continue };
             self.note_tls(group, false, tls);
-            self.note_floors(upstream_id, group, &binding, words, tls);
+            self.note_floors(upstream, group, &binding, words, tls);
             let mut plan = self.plan_with(group, binding.clone(), PassUriPlan::Variable, port, words);
             plan.host = upstream.name.as_bytes().into();
             plan.tls = tls.cloned();

@@ -23,6 +23,7 @@ use http1::Method;
 use rules::referer::Referers;
 use rules::reply::ErrorPages;
 use rules::template::Template;
+use std::sync::Arc;
 
 /// Index of a location's settings in its generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,8 +35,8 @@ pub(crate) struct LocationPlan {
     pub(crate) name: Box<[u8]>,
     /// The name as nginx shows it: also that of an expression or a named location; empty for the server.
     pub(crate) route: Box<[u8]>,
-    /// Index of the server that it belongs to.
-    pub(crate) server: Option<u32>,
+    /// `$server_name` of the server that it belongs to.
+    pub(crate) server: Arc<[u8]>,
     /// `otel_trace` and its kin; `None`: nothing of it is configured.
     pub(crate) otel: Option<Box<TracePlan>>,
     /// Where its block was written: a location, an `if`, a `limit_except`, or the server.

@@ -29,6 +29,7 @@ pub(crate) mod proxy;
 pub(crate) mod route_to;
 pub(crate) mod server;
 pub(crate) mod slice;
+pub(crate) mod slots;
 pub(crate) mod sticky;
 pub(crate) mod store;
 pub(crate) mod stream;
@@ -51,6 +52,7 @@ use crate::plan::logs::SinkPlan;
 use crate::plan::otel::ExporterPlan;
 use crate::plan::proxy::ProxyPlan;
 use crate::plan::server::ServerPlan;
+use crate::plan::slots::Slots;
 use crate::plan::stream::StreamPlan;
 use crate::plan::tls::TlsPlan;
 use crate::plan::tunnel::DrainPlan;
@@ -67,9 +69,9 @@ use std::sync::Arc;
 pub struct Plan {
     /// In the order of the text; if addresses repeat, the last one counts.
     pub(crate) listeners: Vec<Arc<ListenerPlan>>,
-    pub(crate) servers: Vec<ServerPlan>,
+    pub(crate) servers: Vec<Arc<ServerPlan>>,
     /// By [`LocationId`].
-    pub(crate) locations: Vec<LocationPlan>,
+    pub(crate) locations: Slots<LocationPlan>,
     /// How the configuration's own variables are evaluated.
     pub(crate) definitions: Definitions,
     /// The names of the configuration's own variables, if pages may use them (`ssi`).
@@ -79,11 +81,11 @@ pub struct Plan {
     /// The character sets of `charset` and `charset_map`.
     pub(crate) charsets: Charsets,
     /// By `ProxyId`.
-    pub(crate) proxies: Vec<Arc<ProxyPlan>>,
+    pub(crate) proxies: Slots<ProxyPlan>,
     /// The groups that are used, by `GroupIndex`.
-    pub(crate) groups: Vec<Arc<GroupPlan>>,
+    pub(crate) groups: Slots<GroupPlan>,
     /// By `GroupUseId`.
-    pub(crate) group_uses: Vec<GroupUse>,
+    pub(crate) group_uses: Slots<GroupUse>,
     /// By `GuestsId`.
     pub(crate) guests: Vec<GuestsPlan>,
     /// Connections to open ahead of demand.
@@ -120,9 +122,17 @@ pub struct Plan {
     pub(crate) transparent: bool,
     pub(crate) memory_budget: Option<MemoryBudget>,
     pub(crate) drain: DrainPlan,
+    /// Servers and groups that the generation before has, too, keep what they are bound to.
+    pub(crate) shares: bool,
 }
 
 impl Plan {
+    /// The same without anything of `http` and `stream`.
+    pub(crate) fn emptied(self) -> Self {
+        let Self { hostname, worker_connections, memory_budget, drain, .. } = self;
+        Self { hostname, worker_connections, memory_budget, drain, ..Self::default() }
+    }
+
     /// The directories where orders keep their keys and certificates, each once.
     pub(crate) fn state_directories(&self) -> Vec<PathBuf> {
         let mut directories: Vec<_> = self.acme_orders.iter().filter_map(|order| order.issuer.state.clone()).collect();
@@ -137,11 +147,18 @@ impl Plan {
         self.servers.iter().filter_map(|server| server.tls.as_deref()).chain(of_stream)
     }
 
+    /// The marks of all routes to upstreams.
+    pub(crate) fn route_marks(&self) -> impl Iterator<Item = u64> {
+        let of_http = self.proxies.iter().map(|proxy| &proxy.tunnel);
+        let of_stream = self.stream.proxies.iter().map(|proxy| &proxy.tunnel);
+        of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied())
+    }
+
     pub(crate) fn server(&self, index: u32) -> &ServerPlan {
         &self.servers[index as usize]
     }
 
     pub(crate) fn location(&self, id: LocationId) -> &LocationPlan {
-        &self.locations[id.0 as usize]
+        self.locations.get(id.0)
     }
 }

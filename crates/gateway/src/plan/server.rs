@@ -7,11 +7,12 @@ use crate::plan::tls::{ClientDemands, TlsPlan};
 use conf::source::Span;
 use http1::Limits;
 use rules::location::Locations;
+use std::sync::Arc;
 
 /// A `server {}`.
 pub(crate) struct ServerPlan {
     /// `$server_name`: the first name.
-    pub(crate) name: Box<[u8]>,
+    pub(crate) name: Arc<[u8]>,
     /// Where it was written.
     pub(crate) span: Span,
     pub(crate) locations: Locations,

@@ -12,6 +12,7 @@ use crate::plan::listener::{ListenerPlan, covers};
 use crate::plan::location::{Content, LocationId, LocationPlan};
 use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
+use crate::plan::slots::Slots;
 use crate::plan::stream::{StreamProxyId, StreamProxyPlan};
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
@@ -54,7 +55,9 @@ pub struct Generation {
     /// The same of `stream`.
     pub(crate) stream_tls: Arc<[Option<BoundTls>]>,
     /// By [`ProxyId`].
-    pub(crate) proxies: Vec<BoundProxy>,
+    pub(crate) proxies: Slots<BoundProxy>,
+    /// By `GroupUseId`.
+    pub(crate) groups: Slots<BoundGroup>,
     /// By [`StreamProxyId`].
     pub(crate) stream_proxies: Vec<BoundStreamProxy>,
     /// By [`GuestsId`].
@@ -76,7 +79,7 @@ pub struct Generation {
     /// Databases of addresses whose files may change.
     pub(crate) geo_files: Vec<Arc<GeoFile>>,
     /// Counters of locations, by [`LocationId`].
-    pub(crate) routes: Vec<Arc<RouteCells>>,
+    pub(crate) routes: Slots<RouteCells>,
     /// By [`SinkId`].
     pub(crate) sinks: Vec<Arc<LogSink>>,
     /// By `ErrorLogId`.
@@ -172,7 +175,7 @@ pub(crate) struct BoundTunnel {
     pub(crate) error_log: Option<Arc<ErrorLog>>,
     /// Server and location, as operators call them; `None` of `stream`.
     pub(crate) route: Option<Box<str>>,
-    /// The number of its generation.
+    /// The number of the generation that it was bound for. Later ones may share it, if no peer is marked `drain`.
     pub(crate) generation: u64,
 }
 
@@ -222,7 +225,7 @@ impl Generation {
     }
 
     pub(crate) fn proxy(&self, id: ProxyId) -> &BoundProxy {
-        &self.proxies[id.0 as usize]
+        self.proxies.get(id.0)
     }
 
     pub(crate) fn stream_proxy(&self, id: StreamProxyId) -> &BoundStreamProxy {
@@ -252,7 +255,7 @@ impl Generation {
     }
 
     pub(crate) fn route_cells(&self, id: LocationId) -> &RouteCells {
-        &self.routes[id.0 as usize]
+        self.routes.get(id.0)
     }
 
     /// Why a tunnel of an earlier generation is drained; `None` if its route and its peer are unchanged.

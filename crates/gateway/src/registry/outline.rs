@@ -1,8 +1,10 @@
 //! The outline of a configuration: what an operator would name of it. Two outlines show what a reload has changed.
 
 use crate::plan::Plan;
-use crate::plan::location::Content;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::plan::group::GroupPlan;
+use crate::plan::location::{Content, LocationPlan};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// Most changes that are kept.
 const CHANGES_MAX: usize = 50;
@@ -13,17 +15,43 @@ pub(crate) struct Outline(BTreeMap<String, String>);
 
 impl Outline {
     pub(crate) fn of(plan: &Plan) -> Self {
+        Self::of_some(plan, |_, _| true, |_, _| true)
+    }
+
+    /// The outlines of two plans, without groups and servers that they share: those are in neither or in both.
+    pub(crate) fn of_differences(before: &Plan, now: &Plan) -> [Self; 2] {
+        let is_shared = |id: u32, location: &Arc<LocationPlan>| {
+            let find = |plan: &Plan| plan.locations.find(id).is_some_and(|known| Arc::ptr_eq(known, location));
+            find(before) && find(now)
+        };
+        // Locations of the same name are one entry.
+        let all = before.locations.numbered().chain(now.locations.numbered());
+        let fresh = all.filter(|(id, location)| !is_shared(*id, location));
+        let names: HashSet<&[u8]> = fresh.map(|(_, location)| &*location.server).collect();
+        [before, now].map(|plan| {
+            let has_group = |id: u32, group: &Arc<GroupPlan>| {
+                let other = |plan: &Plan| plan.groups.find(id).is_some_and(|known| Arc::ptr_eq(known, group));
+                !(other(before) && other(now))
+            };
+            Self::of_some(plan, has_group, |_, location| names.contains(&*location.server))
+        })
+    }
+
+    fn of_some(
+        plan: &Plan,
+        has_group: impl Fn(u32, &Arc<GroupPlan>) -> bool,
+        has_location: impl Fn(u32, &Arc<LocationPlan>) -> bool,
+    ) -> Self {
         let mut lines = BTreeMap::new();
         for listener in &plan.listeners {
             lines.insert(format!("listen {}", listener.address), String::new());
         }
-        for group in &plan.groups {
+        for (_, group) in plan.groups.numbered().filter(|(id, group)| has_group(*id, group)) {
             let servers: Vec<&str> = group.servers.iter().map(|server| &*server.text).collect();
             lines.insert(format!("upstream {}", group.name), servers.join(", "));
         }
-        for location in &plan.locations {
-            let server = location.server.map(|id| &*plan.server(id).name).unwrap_or_default();
-            let (server, route) = (text(server), text(&location.route));
+        for (_, location) in plan.locations.numbered().filter(|(id, it)| has_location(*id, it)) {
+            let (server, route) = (text(&location.server), text(&location.route));
             let name = if route.is_empty() {
                 format!("server {}", if server.is_empty() { "_" } else { &server })
             } else {
@@ -82,8 +110,8 @@ fn text(bytes: &[u8]) -> String {
 fn content(plan: &Plan, content: &Content) -> String {
     match content {
         Content::Proxy(id) => {
-            let group = plan.proxies.get(id.0 as usize).and_then(|proxy| plan.group_uses.get(proxy.group.0 as usize));
-            let group = group.and_then(|used| plan.groups.get(used.group.0 as usize));
+            let used = plan.proxies.find(id.0).and_then(|proxy| plan.group_uses.find(proxy.group.0));
+            let group = used.and_then(|used| plan.groups.find(used.group.0));
             group.map_or_else(|| content.name().to_owned(), |group| format!("to {}", group.name))
         }
         other => other.name().to_owned(),

@@ -35,6 +35,7 @@ impl Planner<'_, '_> {
             return self.reader.wrong("auth-secret", "must name a Secret of the namespace");
         };
         let form = self.reader.one_of("auth-secret-type", &["auth-file", "auth-map"]).unwrap_or("auth-file");
+        self.assembly.note_secret(&secret);
         let known = self.assembly.cluster.secrets.get(&secret);
         let source = match (known, form) {
             (Some(known), "auth-file") if known.data.contains_key("auth") => FileSource::Secret(secret, "auth".into()),

@@ -4,6 +4,7 @@
 //! port, a host or a path has it; a later one is told who was first. So callers go through their objects from the oldest
 //! to the newest.
 
+mod journal;
 mod servers;
 mod streams;
 mod upstreams;
@@ -16,7 +17,8 @@ use crate::{
 use conf::tree::Directive;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use servers::{Conflict, Listen, Matcher, ServerDraft, ServerId, Spot};
+pub(crate) use journal::Journal;
+pub(crate) use servers::{Conflict, Listen, LocationDraft, Matcher, ServerDraft, ServerId, Spot};
 pub(crate) use upstreams::{BackendWish, Balance, Keepalive, Place, Sticky, Target, UpstreamName};
 
 /// Path of the certificate that the controller makes for hosts without one.
@@ -54,15 +56,21 @@ pub(crate) struct Assembly<'a> {
     pub(crate) certificates: Vec<CertificateWish>,
     /// Names of variables of the translation's own, by the values that they replace.
     variables: BTreeMap<String, String>,
+    writing: journal::Writing,
 }
 
 impl<'a> Assembly<'a> {
-    pub(crate) fn new(cluster: &'a Cluster, settings: &'a Settings, refused: &'a BTreeSet<ObjectName>) -> Self {
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        settings: &'a Settings,
+        refused: &'a BTreeSet<ObjectName>,
+        origins: Origins,
+    ) -> Self {
         Self {
             cluster,
             settings,
             refused,
-            origins: Origins::default(),
+            origins,
             main: Vec::new(),
             events: Vec::new(),
             http: Vec::new(),
@@ -77,6 +85,7 @@ impl<'a> Assembly<'a> {
             statuses: Vec::new(),
             certificates: Vec::new(),
             variables: BTreeMap::new(),
+            writing: journal::Writing::default(),
         }
     }
 
@@ -104,10 +113,12 @@ impl<'a> Assembly<'a> {
 
     /// Says something about an object.
     pub(crate) fn find(&mut self, object: &ObjectName, level: Level, reason: &'static str, message: impl Into<String>) {
+        let message = message.into();
+        self.note_finding(object, level, reason, &message);
         let count = self.counts.entry(object.clone()).or_default();
         *count += 1;
         if *count <= FINDINGS_MAX {
-            self.findings.push(Finding { object: object.clone(), level, reason, message: message.into() });
+            self.findings.push(Finding { object: object.clone(), level, reason, message });
         }
     }
 
@@ -125,12 +136,14 @@ impl<'a> Assembly<'a> {
             FileSource::SecretJoined(name, keys) => format!("/kubernetes/secrets/{name}/{}", keys.join("+")),
             FileSource::SecretPasswords(name) => format!("/kubernetes/passwords/{name}"),
         };
+        self.note_file(&source);
         self.files.entry(path.clone()).or_insert(source);
         path
     }
 
     /// Whether a Secret has a value in PEM.
-    pub(crate) fn has_pem(&self, secret: &Name, key: &str) -> bool {
+    pub(crate) fn has_pem(&mut self, secret: &Name, key: &str) -> bool {
+        self.note_secret(secret);
         self.cluster.secrets.get(secret).and_then(|known| known.data.get(key)).is_some_and(|value| is_pem(value))
     }
 
@@ -152,6 +165,8 @@ impl<'a> Assembly<'a> {
 
     /// The name of a variable, `$hf_…`, for a table of the translation's own; `true` if the caller must define it now.
     pub(crate) fn variable(&mut self, stands_for: &str) -> (String, bool) {
+        // Its name has its number.
+        self.entangle();
         if let Some(name) = self.variables.get(stands_for) {
             return (name.clone(), false);
         }
@@ -160,8 +175,8 @@ impl<'a> Assembly<'a> {
         (name, true)
     }
 
-    /// The finished configuration.
-    pub(crate) fn finish(mut self) -> Translation {
+    /// The finished configuration, and the places of objects for the next one.
+    pub(crate) fn finish(mut self) -> (Translation, Origins) {
         self.default_servers();
         let own = self.own();
         let mut http = vec![self.resolver_line(own)];
@@ -176,8 +191,8 @@ impl<'a> Assembly<'a> {
         if !stream.is_empty() {
             main.push(own.block::<&str>("stream", [], stream));
         }
-        let (sources, owners) = self.origins.into_parts();
-        Translation {
+        let (sources, owners) = self.origins.parts();
+        let translation = Translation {
             tree: own.braces(main),
             sources,
             owners,
@@ -186,7 +201,8 @@ impl<'a> Assembly<'a> {
             findings: self.findings,
             statuses: self.statuses,
             certificates: self.certificates,
-        }
+        };
+        (translation, self.origins)
     }
 }
 

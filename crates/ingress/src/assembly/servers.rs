@@ -87,7 +87,7 @@ impl ServerDraft {
         origin: Origin,
     ) -> Result<&mut LocationDraft, Conflict> {
         if let Some(index) = self.taken.get(&matcher) {
-            let winner = self.locations[*index].owner.clone();
+            let winner = self.locations.get(*index).map_or(&self.owner, |location| &location.owner).clone();
             return Err(Conflict { winner, what: format!("the path of host \"{}\"", self.host) });
         }
         let index = self.locations.len();
@@ -169,6 +169,13 @@ impl Assembly<'_> {
             taken: BTreeMap::new(),
         });
         Ok(ServerId(index))
+    }
+
+    /// Ends the work on a server's locations. Returns its lines, with those of its locations.
+    pub(crate) fn seal(&mut self, id: ServerId) -> Vec<Directive> {
+        let draft = self.server_mut(id);
+        draft.directives.extend(std::mem::take(&mut draft.locations).into_iter().map(write_location));
+        draft.directives.clone()
     }
 
     /// A server to write to.

@@ -116,6 +116,12 @@ impl Upstreams {
 impl Assembly<'_> {
     /// Returns the upstream for a wish; equal wishes share one. The caller handles wishes with all weights 0.
     pub(crate) fn upstream(&mut self, owner: &ObjectName, wish: &BackendWish) -> UpstreamName {
+        let name = self.known_or_new_upstream(owner, wish);
+        self.note_upstream(owner, wish, &name);
+        name
+    }
+
+    fn known_or_new_upstream(&mut self, owner: &ObjectName, wish: &BackendWish) -> UpstreamName {
         if let Some(name) = self.upstreams.names.get(wish) {
             return name.clone();
         }

@@ -15,7 +15,7 @@ pub(super) struct Backend {
 
 /// The target of a backend of an Ingress, in the Ingress's own namespace.
 pub(super) fn of_ingress(
-    assembly: &Assembly<'_>,
+    assembly: &mut Assembly<'_>,
     namespace: &str,
     backend: &IngressBackend,
     by_service: bool,
@@ -28,12 +28,13 @@ pub(super) fn of_ingress(
 
 /// The target of a port of a Service; without a port, its first one.
 pub(super) fn of_service(
-    assembly: &Assembly<'_>,
+    assembly: &mut Assembly<'_>,
     name: &Name,
     port: Option<&ServicePortReference>,
     by_service: bool,
     udp: bool,
 ) -> Result<Backend, String> {
+    assembly.note_service(name);
     let service = assembly.cluster.services.get(name).ok_or_else(|| format!("there is no Service \"{name}\""))?;
     if !value::is_object_name(&name.name) || !value::is_object_name(&name.namespace) || name.name.contains('.') {
         return Err("the Service has no valid name".into());

@@ -1,6 +1,6 @@
 //! Hosts: gathered from the rules of all Ingresses, then written as servers.
 
-use super::{Served, backends, locations};
+use super::{Remembering, Served, backends, locations};
 use crate::assembly::{Assembly, BackendWish, Listen, Matcher, ServerId, Target};
 use crate::config_map::Global;
 use crate::objects::networking::{HttpIngressPath, IngressBackend};
@@ -16,7 +16,7 @@ pub(super) enum PathType {
 }
 
 /// A path of a host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_field_names)] // the API calls it so
 pub(super) struct Path {
     pub(super) path: String,
@@ -29,7 +29,7 @@ pub(super) struct Path {
 }
 
 /// The certificate of a host.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 enum Tls {
     /// That of the controller.
     Default,
@@ -52,6 +52,32 @@ impl Host {
     /// The oldest Ingress that names it.
     pub(super) fn ingresses_first(&self, served: &[Served]) -> ObjectName {
         served[self.ingresses[0]].name.clone()
+    }
+
+    /// The Ingresses that have a part in it, in a fixed order: an Ingress may be there several times.
+    pub(super) fn ingresses_of(&self) -> impl Iterator<Item = usize> + '_ {
+        let of_paths = self.paths.iter().flat_map(|path| {
+            let canary = path.canary.as_ref().map(|(ingress, _)| *ingress);
+            std::iter::once(path.ingress).chain(canary)
+        });
+        self.ingresses.iter().copied().chain(of_paths)
+    }
+
+    /// Whether it has the same paths, backends and certificate, whatever the numbers of its Ingresses are.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_same = |(one, two): (&Path, &Path)| {
+            let canaries = (one.canary.as_ref().map(|it| &it.1), two.canary.as_ref().map(|it| &it.1));
+            (one.kind, &one.path, &one.backend) == (two.kind, &two.path, &two.backend) && canaries.0 == canaries.1
+        };
+        self.tls == other.tls
+            && (self.ingresses.len(), self.paths.len()) == (other.ingresses.len(), other.paths.len())
+            && self.paths.iter().zip(&other.paths).all(is_same)
+    }
+
+    /// What it has, without what is only needed to gather it.
+    pub(super) fn contents(&self) -> Self {
+        let Self { paths, ingresses, tls, .. } = self;
+        Self { paths: paths.clone(), taken: BTreeMap::new(), ingresses: ingresses.clone(), tls: tls.clone() }
     }
 }
 
@@ -220,6 +246,7 @@ pub(super) fn write(
     global: &Global,
     served: &[Served],
     hosts: BTreeMap<String, Host>,
+    memory: &mut Option<Remembering>,
 ) -> BTreeMap<String, ObjectName> {
     let settings = assembly.settings;
     let listens = [Listen { port: settings.http_port, tls: false }, Listen { port: settings.https_port, tls: true }];
@@ -229,7 +256,7 @@ pub(super) fn write(
         let owner = served[*first].name.clone();
         match assembly.server(&listens, &name, &owner) {
             Ok(id) => {
-                server(assembly, global, served, id, &name, &host);
+                shared_server(assembly, global, served, id, (&name, &host), memory);
                 written.push((id, name, host));
             }
             Err(conflict) => assembly.report(&owner, &conflict),
@@ -241,6 +268,23 @@ pub(super) fn write(
         aliases(assembly, served, listens, *id, name, host);
     }
     written.into_iter().map(|(_, name, host)| (name, host.ingresses_first(served))).collect()
+}
+
+/// Writes a host, or its contents of the translation before.
+fn shared_server(
+    assembly: &mut Assembly<'_>,
+    global: &Global,
+    served: &[Served],
+    id: ServerId,
+    (name, host): (&str, &Host),
+    memory: &mut Option<Remembering>,
+) {
+    let Some(memory) = memory else { return server(assembly, global, served, id, name, host) };
+    if !memory.repeat_host(assembly, served, id, (name, host)) {
+        assembly.begin_part();
+        server(assembly, global, served, id, name, host);
+        memory.keep_host(assembly, served, id, (name, host));
+    }
 }
 
 fn server(assembly: &mut Assembly<'_>, global: &Global, served: &[Served], id: ServerId, name: &str, host: &Host) {
@@ -291,6 +335,8 @@ fn passthrough(assembly: &mut Assembly<'_>, served: &[Served], name: &str, host:
     };
     let wish = BackendWish { targets: vec![target], stream: true, ..BackendWish::default() };
     let upstream = assembly.upstream(&it.name, &wish);
+    // Names of all hosts are in one table.
+    assembly.entangle();
     let port = assembly.settings.https_port;
     if let Err(conflict) = assembly.pass_through(&it.name, port, name, &upstream) {
         assembly.report(&it.name, &conflict);

@@ -8,10 +8,13 @@ mod certificates;
 mod class;
 mod hosts;
 mod locations;
+mod memory;
 mod streams;
 
 pub(crate) use certificates::{CERT_MANAGER, OWN as OWN_ACME, SHARED as SHARED_ACME};
 pub(crate) use class::is_ours;
+pub use memory::Memory;
+pub(crate) use memory::Remembering;
 
 use crate::annotations::{self, Plan};
 use crate::assembly::Assembly;
@@ -27,21 +30,21 @@ const PATHS_MAX: usize = 5000;
 pub(crate) struct Served {
     pub(crate) ingress: Arc<Ingress>,
     pub(crate) name: ObjectName,
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
 }
 
 /// Writes what the `ConfigMap`s and the Ingresses of the cluster ask for.
-pub(crate) fn write(assembly: &mut Assembly<'_>) {
+pub(crate) fn write(assembly: &mut Assembly<'_>, memory: &mut Option<Remembering>) {
     let global = config_map::write(assembly);
-    let served = served(assembly, &global);
+    let served = served(assembly, &global, memory);
     let hosts = hosts::gather(assembly, &served);
-    let owners = hosts::write(assembly, &global, &served, hosts);
+    let owners = hosts::write(assembly, &global, &served, hosts, memory);
     certificates::write(assembly, &served, &owners);
     streams::write(assembly, &global);
 }
 
 /// The Ingresses of our classes with their plans, the oldest first.
-fn served(assembly: &mut Assembly<'_>, global: &Global) -> Vec<Served> {
+fn served(assembly: &mut Assembly<'_>, global: &Global, memory: &mut Option<Remembering>) -> Vec<Served> {
     let cluster = assembly.cluster;
     let mut found: Vec<&Arc<Ingress>> =
         cluster.ingresses.values().filter(|ingress| is_ours(cluster, assembly.settings, ingress)).collect();
@@ -63,7 +66,11 @@ fn served(assembly: &mut Assembly<'_>, global: &Global) -> Vec<Served> {
             assembly.find(&name, Level::Refused, "TooLarge", message);
             continue;
         }
-        let plan = annotations::plan(assembly, global, ingress);
+        assembly.origin(&name);
+        let plan = match memory {
+            Some(memory) => memory.plan(assembly, global, ingress),
+            None => Arc::new(annotations::plan(assembly, global, ingress)),
+        };
         out.push(Served { ingress: Arc::clone(ingress), name, plan });
     }
     out

@@ -11,6 +11,7 @@ mod gateway;
 mod gateway_api_output;
 mod pages;
 mod properties;
+mod reuse;
 mod routing;
 mod scale;
 mod streams;

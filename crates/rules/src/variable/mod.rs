@@ -205,7 +205,7 @@ pub enum Assignable {
 }
 
 /// The variables that a configuration defines, by name in lower case: nginx does not tell `$Foo` from `$foo`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserVariables {
     scope: Scope,
     slots: FxHashMap<Box<str>, Slot>,

@@ -61,7 +61,7 @@ fn control_experiment_has_its_documented_settings() {
     assert!(server.settings.head.underscores_in_headers);
 
     let location = &server.locations[0];
-    assert_eq!(http.upstreams[fixed(location.content.as_ref()).upstream.0 as usize].name, "api_backend");
+    assert_eq!(fixed(location.content.as_ref()).upstream.name, "api_backend");
     let (proxy, transport) = (&location.settings.proxy, &location.settings.transport);
     assert!(proxy.redirects.is_empty());
     assert_eq!((proxy.set_headers.len(), proxy.http_version), (4, HttpVersion::Http11));

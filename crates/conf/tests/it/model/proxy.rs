@@ -1,6 +1,6 @@
 //! `proxy_pass` and its settings.
 
-use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect, UpstreamId};
+use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect};
 
 use super::{fixed, found, http, locations};
 
@@ -13,7 +13,7 @@ fn a_pass_names_a_group_or_makes_one() {
     );
     let here = &http.servers[0].locations;
     let [a, b, c, d] = [0, 1, 2, 3].map(|index| fixed(here[index].content.as_ref()));
-    assert_eq!((a.upstream, a.uri.as_deref(), a.host_header.as_slice()), (UpstreamId(0), None, &b"backend"[..]));
+    assert_eq!((&*a.upstream.name, a.uri.as_deref(), a.host_header.as_slice()), ("backend", None, &b"backend"[..]));
     assert_eq!((b.uri.as_deref(), b.matched_length, b.port), (Some(&b"/x"[..]), 3, Some(81)));
     assert_eq!(b.upstream, c.upstream);
     assert_eq!((d.uri.as_deref(), d.host_header.as_slice(), d.port), (Some(&b"/u"[..]), &b"localhost"[..], None));
@@ -219,7 +219,7 @@ fn https_has_separate_port_and_groups() {
     assert_eq!((a.port, b.port, b.host_header.as_slice()), (Some(80), Some(443), &b"b"[..]));
     assert_ne!(a.upstream, b.upstream);
     assert_eq!(b.upstream, c.upstream);
-    let group = &http.upstreams[b.upstream.0 as usize];
+    let group = &b.upstream;
     assert_eq!((group.name.as_str(), group.servers[0].address.address.port), ("b:443", 443));
     let Some(Content::Proxy(pass)) = &here[3].content else { panic!() };
     assert!(matches!(**pass, ProxyPass::Template { .. }));

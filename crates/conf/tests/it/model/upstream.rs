@@ -140,7 +140,7 @@ fn a_group_has_one_waiting_line() {
 
 fn check(parameters: &str) -> HealthCheck {
     let mut http = http(&format!("upstream u {{ server a; health_check {parameters}; }}"));
-    http.declared.upstreams.remove(0).settings.health_check.expect("it is written")
+    http.declared.upstreams.remove(0).settings.health_check.clone().expect("it is written")
 }
 
 #[test]

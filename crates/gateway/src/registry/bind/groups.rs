@@ -1,6 +1,7 @@
 //! Binds groups: their numbers in the pool, their peers with keys and health, sessions, waiting lines and counters.
 
 use crate::plan::group::{GroupIndex, GroupPlan, GroupUse, GroupUseId, WarmingPlan};
+use crate::plan::slots::Slots;
 use crate::plan::sticky::{StickyPlan, zone_of_another};
 use crate::registry::bind::Binding;
 use crate::registry::checks::schedule::{CheckedPeers, GroupChecks};
@@ -11,6 +12,7 @@ use crate::registry::names::moving::MovingGroup;
 use crate::registry::peer_states::{PeerStates, PeerStatesBuilder};
 use crate::registry::recipe::{Candidate, Recipe};
 use conf::diagnostic::Diagnostic;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use upstream::balance::{Group, SeatLine, Sessions};
 use upstream::shared::GroupId;
@@ -19,7 +21,7 @@ use upstream::shared::GroupId;
 #[derive(Default)]
 pub(super) struct BoundGroups {
     /// By `GroupUseId`.
-    pub(super) uses: Vec<Arc<BoundGroup>>,
+    pub(super) uses: Slots<BoundGroup>,
     pub(super) guests: Vec<Guests>,
     pub(super) floors: Vec<Floor>,
     pub(super) moving_floors: Vec<MovingFloor>,
@@ -46,18 +48,26 @@ impl Binding<'_> {
     /// Binds all groups; `None` if one could not be bound.
     pub(super) fn groups(&mut self) -> Option<BoundGroups> {
         let mut bound = BoundGroups::default();
-        let groups: Vec<Option<InternedGroup>> = self.plan.groups.iter().map(|group| self.intern(group)).collect();
-        let groups = groups.into_iter().collect::<Option<Vec<InternedGroup>>>()?;
-        bound.checks = checks(&self.plan.groups, &groups);
-        bound.uses =
-            self.plan.group_uses.iter().map(|used| self.group_use(used, interned_of(&groups, used.group))).collect();
+        let plan = self.plan;
+        let mut groups = InternedGroups::default();
+        let moving = self.shared_groups();
+        for (index, group) in plan.groups.numbered() {
+            groups.insert(GroupIndex(index), self.intern(group, moving.get(&index))?);
+        }
+        bound.checks = checks(&plan.groups, &groups);
+        let mut uses = Vec::new();
+        for (id, used) in plan.group_uses.numbered() {
+            let known = self.before.as_ref().and_then(|before| before.group_again(plan, id));
+            uses.push((id, known.unwrap_or_else(|| self.group_use(used, interned_of(&groups, used.group)))));
+        }
+        bound.uses = Slots::with(uses);
         let mut states = PeerStatesBuilder::new(&self.known.drained, self.known.generations);
-        for (used, group) in self.plan.group_uses.iter().zip(&bound.uses) {
-            states.add(interned_of(&groups, used.group).id, group);
+        for (id, used) in plan.group_uses.numbered() {
+            states.add(interned_of(&groups, used.group).id, bound.uses.get(id));
         }
         (bound.peer_states, self.known.drained) = states.finish();
         for guests in &self.plan.guests {
-            let used = &self.plan.group_uses[guests.group.0 as usize];
+            let used = self.plan.group_uses.get(guests.group.0);
             match Guests::new(self.shared, interned_of(&groups, used.group).id, used.sharing.clone()) {
                 Ok(made) => bound.guests.push(made),
                 Err(error) => self.found.push(Diagnostic::error(guests.span, error.to_string())),
@@ -70,7 +80,18 @@ impl Binding<'_> {
         Some(bound)
     }
 
-    fn intern(&mut self, plan: &Arc<GroupPlan>) -> Option<InternedGroup> {
+    /// The groups of the generation before that this one has, too, by their number.
+    fn shared_groups(&self) -> HashMap<u32, Arc<MovingGroup>> {
+        let Some(before) = &self.before else { return HashMap::new() };
+        let shared = before.groups.numbered().filter_map(|(id, group)| {
+            let index = before.plan.group_uses.get(id).group.0;
+            let is_same = self.plan.groups.find(index).is_some_and(|plan| Arc::ptr_eq(plan, &group.plan));
+            Some((index, Arc::clone(group.moving.as_ref().filter(|_| is_same)?)))
+        });
+        shared.collect()
+    }
+
+    fn intern(&mut self, plan: &Arc<GroupPlan>, known: Option<&Arc<MovingGroup>>) -> Option<InternedGroup> {
         let sessions = match &plan.sticky {
             Some(StickyPlan::Learn(_)) => Some(self.sessions(plan)?),
             _ => None,
@@ -82,6 +103,9 @@ impl Binding<'_> {
                 return None;
             }
         };
+        if let Some(moving) = known {
+            return Some(InternedGroup { id, sessions, peers: Peers::Moving(Arc::clone(moving)) });
+        }
         let (health, line) = (Arc::clone(&self.known.health), self.line(plan));
         let recipe = Recipe { shared: self.shared, health, plan: Arc::clone(plan), id, line };
         let peers = if plan.follows_names() {
@@ -97,7 +121,7 @@ impl Binding<'_> {
     }
 
     fn group_use(&mut self, used: &GroupUse, interned: &InternedGroup) -> Arc<BoundGroup> {
-        let plan = Arc::clone(&self.plan.groups[used.group.0 as usize]);
+        let plan = Arc::clone(self.plan.groups.get(used.group.0));
         let cells = self.shared.status.group(&plan.name, interned.id);
         let sessions = interned.sessions.clone();
         match &interned.peers {
@@ -153,7 +177,7 @@ impl Binding<'_> {
 
 impl BoundGroups {
     fn add_floor(&mut self, group: GroupUseId, warming: WarmingPlan) {
-        let group = &self.uses[group.0 as usize];
+        let group = self.uses.get(group.0);
         match &group.members {
             Members::Fixed(set) => self.floors.extend(set.distinct().map(|peer| Floor {
                 key: peer.key,
@@ -167,14 +191,16 @@ impl BoundGroups {
     }
 }
 
-fn interned_of(groups: &[InternedGroup], index: GroupIndex) -> &InternedGroup {
-    &groups[index.0 as usize]
+type InternedGroups = HashMap<GroupIndex, InternedGroup>;
+
+fn interned_of(groups: &InternedGroups, index: GroupIndex) -> &InternedGroup {
+    groups.get(&index).expect("all groups of a plan are bound")
 }
 
 /// The groups with checked peers; all uses have the same peers.
-fn checks(plans: &[Arc<GroupPlan>], groups: &[InternedGroup]) -> Vec<GroupChecks> {
-    let checked = plans.iter().zip(groups).filter_map(|(plan, interned)| {
-        let peers = match &interned.peers {
+fn checks(plans: &Slots<GroupPlan>, groups: &InternedGroups) -> Vec<GroupChecks> {
+    let checked = plans.numbered().filter_map(|(index, plan)| {
+        let peers = match &interned_of(groups, GroupIndex(index)).peers {
             Peers::Fixed { candidates, .. } => {
                 CheckedPeers::Fixed(candidates.iter().filter_map(Candidate::checked).collect())
             }

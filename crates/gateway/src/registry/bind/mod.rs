@@ -10,6 +10,7 @@ mod listeners;
 mod log_names;
 mod logs;
 mod server_tls;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::base::logs::place::LogPlace;
 use crate::base::route_cells::RouteCells;
 use crate::plan::Plan;
 use crate::plan::location::{Content, LocationPlan};
+use crate::plan::slots::Slots;
 use crate::plan::tls::CacheSize;
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
@@ -37,9 +39,9 @@ use cache::Levels;
 use conf::diagnostic::Diagnostic;
 use conf::model::CertificateCache;
 use reactor::{ListenOptions, PeerAddress};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tls::{ClientSide, SessionCache, TicketKeys};
 use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
@@ -81,6 +83,8 @@ struct Known {
     drained: DrainedSince,
     /// What the configuration before has.
     outline: Option<Outline>,
+    /// The generation before, while it lives.
+    last: Weak<Generation>,
 }
 
 impl Identities {
@@ -150,6 +154,8 @@ struct Binding<'a> {
     shared: &'static Registry,
     known: &'a mut Known,
     plan: &'a Plan,
+    /// The generation before, if this one may share what it is bound to.
+    before: Option<Arc<Generation>>,
     /// Finders of certificates that variables name, by their cache settings.
     finders: HashMap<CertificateCache, CertificateFinder>,
     found: Vec<Diagnostic>,
@@ -164,10 +170,10 @@ impl Registry {
         let mut known = self.identities.lock();
         known.generations += 1;
         known.forget_unused();
-        let mut binding =
-            Binding { shared: self, known: &mut known, plan: &plan, finders: HashMap::new(), found: Vec::new() };
-        let request_zones = binding.request_zones();
-        let connection_zones = binding.connection_zones();
+        let before = known.before(&plan);
+        let (finders, found) = (HashMap::new(), Vec::new());
+        let mut binding = Binding { shared: self, known: &mut known, plan: &plan, before, finders, found };
+        let (request_zones, connection_zones) = (binding.request_zones(), binding.connection_zones());
         let caches = binding.caches();
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
         let acme_orders = binding.acme_orders();
@@ -182,26 +188,25 @@ impl Registry {
         let proxies = binding.proxies(&groups, &error_logs);
         let stream_proxies = binding.stream_proxies(&groups, &error_logs);
         let routes = binding.routes();
-        let groups::BoundGroups { guests, floors, moving_floors, checks, peer_states, .. } = groups;
+        let before = binding.before.take();
+        let groups::BoundGroups { uses, guests, floors, moving_floors, checks, peer_states, .. } = groups;
         self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
-        let outline = Outline::of(&plan);
-        let before = known.outline.replace(outline.clone());
-        drop(known);
-        let of_http = plan.proxies.iter().map(|proxy| &proxy.tunnel);
-        let of_stream = plan.stream.proxies.iter().map(|proxy| &proxy.tunnel);
-        let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
+        let changes = known.changes(&plan, before.as_deref());
+        drop((known, before));
+        let route_marks = plan.route_marks().collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let generation = Arc::new(Generation {
             number,
             loaded_at_s: reactor::wall_clock().as_secs(),
-            changes: before.map(|before| outline.changes_since(&before)).unwrap_or_default(),
+            changes,
             geo_files: plan.geo_files.iter().map(GeoFile::new).collect(),
             plan,
             listeners,
             tls,
             stream_tls,
             proxies,
+            groups: uses,
             stream_proxies,
             guests,
             floors,
@@ -217,6 +222,7 @@ impl Registry {
             route_marks,
             peer_states,
         });
+        self.identities.note(&generation);
         Ok(BoundPlan {
             listeners: specs,
             logs,
@@ -230,24 +236,40 @@ impl Registry {
     }
 }
 
+/// What operators call a location: the first name of the server, and the words behind `location`.
+fn shown_route(location: &LocationPlan) -> (String, String) {
+    let name_or = |name: &[u8], other: &str| match String::from_utf8_lossy(name) {
+        name if name.is_empty() => other.to_owned(),
+        name => name.into_owned(),
+    };
+    (name_or(&location.server, "_"), name_or(&location.route, "-"))
+}
+
 impl Binding<'_> {
-    fn proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
-        let mut proxies = Vec::new();
-        let mut routes = self.proxy_routes();
-        for (plan, route) in self.plan.proxies.iter().zip(&mut routes) {
-            let (tls, sides) = self.bound_tls(plan.tls.as_ref());
-            let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
-            let tunnel = self.bound_tunnel(&plan.tunnel, error_logs, route.take());
-            proxies.push(BoundProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
+    fn proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Slots<BoundProxy> {
+        let (mut proxies, mut fresh) = (Vec::new(), Vec::new());
+        for (id, plan) in self.plan.proxies.numbered() {
+            let known = self.before.as_ref().and_then(|before| before.proxy_again(id, plan, groups, error_logs));
+            match known {
+                Some(known) => proxies.push((id, known)),
+                None => fresh.push((id, plan)),
+            }
         }
-        proxies
+        let mut routes = self.proxy_routes(&fresh.iter().map(|(id, _)| *id).collect());
+        for (id, plan) in fresh {
+            let (tls, sides) = self.bound_tls(plan.tls.as_ref());
+            let group = Arc::clone(groups.uses.get(plan.group.0));
+            let tunnel = self.bound_tunnel(&plan.tunnel, error_logs, routes.remove(&id));
+            proxies.push((id, Arc::new(BoundProxy { plan: Arc::clone(plan), group, tls, sides, tunnel })));
+        }
+        Slots::with(proxies)
     }
 
     fn stream_proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundStreamProxy> {
         let mut proxies = Vec::new();
         for plan in &self.plan.stream.proxies {
             let (tls, sides) = self.bound_tls(plan.tls.as_ref());
-            let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
+            let group = Arc::clone(groups.uses.get(plan.group.0));
             let tunnel = self.bound_tunnel(&plan.tunnel, error_logs, None);
             proxies.push(BoundStreamProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
@@ -255,23 +277,17 @@ impl Binding<'_> {
     }
 
     /// The counters of locations.
-    fn routes(&self) -> Vec<Arc<RouteCells>> {
+    fn routes(&self) -> Slots<RouteCells> {
         self.shared.status.forget_routes();
-        let cells = |location: &LocationPlan| {
-            let (server, route) = self.shown_route(location);
-            self.shared.status.route(&server, &route)
+        let cells = |(id, location): (u32, &Arc<LocationPlan>)| {
+            let known = self.before.as_ref().and_then(|before| before.route_again(id, location));
+            let cells = known.unwrap_or_else(|| {
+                let (server, route) = shown_route(location);
+                self.shared.status.route(&server, &route)
+            });
+            (id, cells)
         };
-        self.plan.locations.iter().map(cells).collect()
-    }
-
-    /// What operators call a location: the first name of the server, and the words behind `location`.
-    fn shown_route(&self, location: &LocationPlan) -> (String, String) {
-        let name_or = |name: &[u8], other: &str| match String::from_utf8_lossy(name) {
-            name if name.is_empty() => other.to_owned(),
-            name => name.into_owned(),
-        };
-        let server = location.server.map(|id| &*self.plan.server(id).name).unwrap_or_default();
-        (name_or(server, "_"), name_or(&location.route, "-"))
+        Slots::with(self.plan.locations.numbered().map(cells))
     }
 
     fn bound_tunnel(&self, plan: &TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
@@ -279,14 +295,14 @@ impl Binding<'_> {
         Arc::new(BoundTunnel { plan: plan.clone(), error_log, route, generation: self.known.generations })
     }
 
-    /// Server and location of each proxy.
-    fn proxy_routes(&self) -> Vec<Option<Box<str>>> {
-        let mut routes = vec![None; self.plan.proxies.len()];
-        for location in &self.plan.locations {
+    /// Server and location of these proxies.
+    fn proxy_routes(&self, wanted: &HashSet<u32>) -> HashMap<u32, Box<str>> {
+        let mut routes = HashMap::new();
+        for location in self.plan.locations.iter().filter(|_| !wanted.is_empty()) {
             for proxy in (0..).map_while(|place| location.content.proxy(place)) {
-                if let Some(place) = routes.get_mut(proxy.0 as usize) {
-                    let (server, route) = self.shown_route(location);
-                    *place = Some(format!("{server} {route}").into_boxed_str());
+                if wanted.contains(&proxy.0) {
+                    let (server, route) = shown_route(location);
+                    routes.insert(proxy.0, format!("{server} {route}").into_boxed_str());
                 }
                 if matches!(location.content, Content::Proxy(_)) {
                     break;

@@ -38,7 +38,13 @@ impl Binding<'_> {
     pub(super) fn tls(&mut self, orders: &[BoundOrder]) -> Arc<[Option<BoundTls>]> {
         self.shared.certificates.forget_unused();
         let plan = self.plan;
-        plan.servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls, orders))).collect()
+        let places = self.before.as_ref().map(|before| before.places_of_servers()).unwrap_or_default();
+        let bound = plan.servers.iter().map(|server| {
+            let before = self.before.as_ref();
+            let known = before.and_then(|before| before.tls_again(server, &places));
+            known.or_else(|| server.tls.as_deref().and_then(|tls| self.tls_of(tls, orders)))
+        });
+        bound.collect()
     }
 
     /// The same of `stream`.

@@ -106,7 +106,7 @@ fn source_address_changes_the_pool_key_but_not_the_balance() {
     );
     let keys = keys(&bound);
     assert_ne!(keys[0], keys[1]);
-    let balance = |index: usize| match &bound.generation.proxies[index].group.members {
+    let balance = |index: u32| match &bound.generation.proxies.get(index).group.members {
         Members::Fixed(set) => Arc::clone(&set.balance),
         Members::Moving(_) => panic!("no name is in here"),
     };

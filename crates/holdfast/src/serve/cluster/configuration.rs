@@ -7,9 +7,10 @@ use crate::instance::Instance;
 use crate::verdict::{Lasting, Prepared, prepare_loaded};
 use conf::Loaded;
 use conf::diagnostic::Severity;
-use conf::tree::Block;
+use conf::tree::{Block, Directive};
 use ingress::{Cluster, Finding, Level, ObjectName, Settings, Translation};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 /// Most rounds: the first leaves out every object with an error that is found at once, and few errors hide others.
@@ -27,9 +28,12 @@ pub(super) struct Frame {
 /// What the present generation was made of.
 #[derive(Clone, Copy)]
 pub(super) struct Made<'a> {
-    /// `None` if the next one is to be bound in any case.
     pub(super) tree: Option<&'a Block>,
+    /// The next one is to be bound even if it is the same.
+    pub(super) is_stale: bool,
     pub(super) files: &'a ClusterFiles,
+    /// The files that its tree was bound with; certificates may have been replaced since.
+    pub(super) bound_files: &'a ClusterFiles,
 }
 
 /// A configuration for the present objects.
@@ -56,14 +60,14 @@ pub(super) fn make(
     made: Made<'_>,
     is_pair: impl Fn(&PathBuf) -> bool,
     follow: &dyn Fn(&Translation),
-    lasting: &mut Lasting,
+    (lasting, memory): (&mut Lasting, &mut ingress::Memory),
 ) -> Result<Candidate, String> {
     let mut refused: BTreeMap<ObjectName, String> = BTreeMap::new();
     // The tree is checked below anyway, and is nearly always valid.
     let mut is_draft = true;
     for _ in 0..=ROUNDS_MAX {
         let mut translation = if is_draft {
-            ingress::draft(&cluster, &frame.settings)
+            ingress::draft_reusing(&cluster, &frame.settings, memory)
         } else {
             ingress::translate(&cluster, &frame.settings)
         };
@@ -71,7 +75,8 @@ pub(super) fn make(
         let files = ClusterFiles::of(&cluster, &translation.files, &frame.own_files);
         files.write_for_workers(&mut translation.tree, &frame.instance.prefix)?;
         let changed = files.changed(made.files);
-        if made.tree == Some(&translation.tree) && changed.iter().all(&is_pair) {
+        share(&mut translation.tree, &files, made, lasting);
+        if !made.is_stale && made.tree == Some(&translation.tree) && changed.iter().all(&is_pair) {
             add_findings(&mut translation, refused);
             return Ok(Candidate { translation, files, change: Change::Files(changed) });
         }
@@ -87,6 +92,8 @@ pub(super) fn make(
             add_findings(&mut translation, refused);
             return Ok(Candidate { translation, files, change: Change::Tree(Box::new(prepared)) });
         }
+        // What is known now belongs to a configuration that never serves.
+        lasting.forget();
         if std::mem::take(&mut is_draft) {
             continue;
         }
@@ -106,6 +113,18 @@ pub(super) fn make(
         }
     }
     Err(format!("after {ROUNDS_MAX} rounds it still has errors"))
+}
+
+/// Lets a tree share servers and groups with the one that serves: those that are equal and name no file that has changed.
+fn share(tree: &mut Block, files: &ClusterFiles, made: Made<'_>, lasting: &mut Lasting) {
+    let Some(before) = made.tree else { return };
+    let changed = files.changed(made.bound_files);
+    let names_changed =
+        |line: &Directive| changed.iter().any(|path| conf::reuse::names(line, path.as_os_str().as_bytes()));
+    if conf::reuse::frame(tree).any(&names_changed) {
+        lasting.forget();
+    }
+    conf::reuse::share(tree, before, |line| !names_changed(line));
 }
 
 fn add_findings(translation: &mut Translation, refused: BTreeMap<ObjectName, String>) {

@@ -49,8 +49,9 @@ impl ClusterFiles {
     /// Writes the files that workers read themselves below a directory, and lets the tree name them there.
     pub(super) fn write_for_workers(&self, tree: &mut Block, directory: &Path) -> Result<(), String> {
         for line in &mut tree.directives {
-            if let Some(block) = &mut line.block {
-                self.write_for_workers(block, directory)?;
+            if let Some(block) = line.block.as_mut().filter(|block| has_files_of_workers(block)) {
+                // Other trees may have the block, too.
+                self.write_for_workers(Arc::make_mut(block), directory)?;
             }
             if line.name.value != READ_BY_WORKERS {
                 continue;
@@ -72,6 +73,12 @@ impl ClusterFiles {
         let gone = before.0.keys().filter(|path| !self.0.contains_key(*path));
         new.chain(gone).cloned().collect()
     }
+}
+
+/// Whether a block, or one inside, names a file that workers read.
+fn has_files_of_workers(block: &Block) -> bool {
+    let mut lines = block.directives.iter();
+    lines.any(|line| line.name.value == READ_BY_WORKERS || line.block.as_deref().is_some_and(has_files_of_workers))
 }
 
 impl conf::Loader for ClusterFiles {

@@ -6,6 +6,8 @@ mod authority;
 mod configuration;
 mod files;
 mod host;
+#[cfg(test)]
+mod reuse_tests;
 mod tree;
 
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
@@ -85,10 +87,14 @@ struct Replica {
     frame: Frame,
     /// The files of the present generation.
     files: ClusterFiles,
+    /// Those that it was bound with.
+    bound_files: ClusterFiles,
     /// The next configuration is bound even if it is the present one.
     is_stale: bool,
     addresses: Addresses,
     lasting: Lasting,
+    /// What translations share.
+    memory: ingress::Memory,
     /// The endpoints of the configuration that is being made; read when it is bound.
     following: Rc<RefCell<BTreeMap<String, EndpointSource>>>,
     sockets: Sockets,
@@ -139,9 +145,11 @@ impl Replica {
             controller,
             frame,
             files: ClusterFiles::default(),
+            bound_files: ClusterFiles::default(),
             is_stale: false,
             addresses: Addresses::default(),
             lasting,
+            memory: ingress::Memory::default(),
             following,
             sockets: Sockets::default(),
             serving: None,
@@ -171,6 +179,7 @@ impl Replica {
                 self.retry_ports(now);
                 if self.coalescer.take(now) {
                     self.renew()?;
+                    self.coalescer.made(Instant::now());
                 }
             }
             match &mut self.serving {
@@ -272,9 +281,20 @@ impl Replica {
             registry.map(|it| it.certificate_files().into_iter().flatten().collect()).unwrap_or_default();
         let follow = |translation: &Translation| self.following.borrow_mut().clone_from(&translation.endpoints);
         let gateways = cluster.gateways.clone();
-        let present = self.serving.as_ref().filter(|_| !self.is_stale);
-        let made = Made { tree: present.map(|serving| &serving.prepared.loaded.tree), files: &self.files };
-        let made = make(cluster, &self.frame, made, |path| pairs.contains(path), &follow, &mut self.lasting);
+        let made = Made {
+            tree: self.serving.as_ref().map(|serving| &serving.prepared.loaded.tree),
+            is_stale: self.is_stale,
+            files: &self.files,
+            bound_files: &self.bound_files,
+        };
+        let made = make(
+            cluster,
+            &self.frame,
+            made,
+            |path| pairs.contains(path),
+            &follow,
+            (&mut self.lasting, &mut self.memory),
+        );
         match made {
             Ok(candidate) => {
                 self.refusal = None;
@@ -300,6 +320,7 @@ impl Replica {
             Change::Tree(prepared) => {
                 let findings = self.switch(*prepared, &translation)?;
                 translation.findings.extend(findings);
+                self.bound_files.clone_from(&files);
                 (self.files, self.is_stale) = (files, false);
                 self.controller.keep(&translation.endpoints);
                 self.controller.count_generation();
