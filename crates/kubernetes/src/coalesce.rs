@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn generations_without_pause_take_half_of_a_core() {
-        let begun = generations(millis(400), Duration::from_secs(60));
+        let begun = generations(millis(400), Duration::from_mins(1));
         let busy = millis(400) * begun.len() as u32;
         let most = Duration::from_secs(30) + SAVED_MAX + millis(400);
         assert!(busy > Duration::from_secs(28) && busy < most, "{busy:?}");
         // The first ones follow each other at once.
         assert!(begun[4] < millis(2300), "{begun:?}");
-        let pauses = begun.windows(2).map(|pair| pair[1] - pair[0] - millis(400));
-        assert!(pauses.max() < Some(millis(500)));
+        let intervals = begun.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        assert!(intervals.max() < Some(millis(900)));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let (mut coalescer, start) = (Coalescer::default(), Instant::now());
         coalescer.note(start);
         assert!(coalescer.take(start + GATHER));
-        let end = start + Duration::from_secs(60);
+        let end = start + Duration::from_mins(1);
         coalescer.made(end);
         coalescer.note(end);
         assert_eq!(coalescer.due_at(), Some(end + PAUSE_MAX));

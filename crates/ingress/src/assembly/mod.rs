@@ -18,7 +18,7 @@ use conf::tree::Directive;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use journal::Journal;
-pub(crate) use servers::{Conflict, Listen, LocationDraft, Matcher, ServerDraft, ServerId, Spot};
+pub(crate) use servers::{Conflict, Listen, Matcher, ServerDraft, ServerId, Spot};
 pub(crate) use upstreams::{BackendWish, Balance, Keepalive, Place, Sticky, Target, UpstreamName};
 
 /// Path of the certificate that the controller makes for hosts without one.
