@@ -23,8 +23,8 @@ pub fn share(tree: &mut Block, before: &Block, may_share: impl Fn(&Directive) ->
     for http in tree.directives.iter_mut().filter(|directive| directive.name.value == b"http") {
         let Some(block) = &mut http.block else { continue };
         for directive in Arc::make_mut(block).directives.iter_mut().filter(|directive| is_shared(directive)) {
-            let candidates = known.get(&Key::of(directive)).into_iter().flatten().take(CANDIDATES_MAX);
-            let same = candidates.into_iter().find(|before| **before == directive);
+            let mut candidates = known.get(&Key::of(directive)).into_iter().flatten().take(CANDIDATES_MAX);
+            let same = candidates.find(|before| **before == directive);
             if let Some(same) = same.filter(|same| may_share(same)) {
                 directive.clone_from(same);
             }
