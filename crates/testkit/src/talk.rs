@@ -258,6 +258,11 @@ impl Talk {
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
+    /// Sends `close_notify` without a FIN and goes on listening: under TLS 1.3 it ends this direction only.
+    pub fn end_session(&mut self) {
+        self.say_goodbye();
+    }
+
     /// Ends the connection with RST.
     pub fn reset(&mut self) {
         if let Some(stream) = self.stream.take() {

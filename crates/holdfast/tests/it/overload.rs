@@ -287,3 +287,47 @@ fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
     let length = requests.recv_timeout(DEADLINE).expect("one request");
     assert!((40_000..41_000).contains(&length), "{length}: the upstream has seen nothing of the other");
 }
+
+/// Resident memory of a process in KB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// What a burst of bodies took is the kernel's again within a minute, not only in the account of the status page.
+#[test]
+fn l11_resident_memory_falls_after_a_burst() {
+    const CLIENTS: u64 = 200;
+    const BODY_BYTES: usize = 250_000;
+    const RETURNED_WITHIN: Duration = Duration::from_secs(60);
+    let servers = site("127.0.0.1:1").replace("keepalive_timeout 60s;", "client_body_buffer_size 256k;");
+    let mut instance = Instance::new("worker_processes 1;", &servers);
+    instance.start();
+    let worker = children(instance.pid())[0];
+    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
+    let before = resident_kb(worker);
+    // All but the last byte: each body waits in memory.
+    let send = || {
+        let mut client = connect(&instance);
+        write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", BODY_BYTES + 1).expect("sent");
+        client.write_all(&vec![b'x'; BODY_BYTES]).expect("sent");
+        client
+    };
+    let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| send()).collect();
+    let least = before + CLIENTS * BODY_BYTES as u64 / 1024 * 9 / 10;
+    until("the bodies are held", || resident_kb(worker) > least);
+    drop(clients);
+    let begun = Instant::now();
+    // A tenth may stay: pages that hold something else, too.
+    let most = before + (least - before) / 10;
+    while resident_kb(worker) > most {
+        let now = resident_kb(worker);
+        assert!(
+            begun.elapsed() < RETURNED_WITHIN,
+            "{before} KB before, more than {least} KB in the burst, {now} KB now"
+        );
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(ask(&mut connect(&instance), "/alive").contains("200"));
+}

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use testkit::{Gateway, Peer, Response, Talk};
+use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
+use testkit::{Gateway, Peer, Response, Signal, Talk};
 
 use crate::balance::methods::text;
 
@@ -230,4 +231,41 @@ fn a_learned_session_returns_from_the_backup() {
     is_ill.store(false, Ordering::Relaxed);
     testkit::until("the session to return", || (ask(&mut client) == "primary").then_some(()));
     assert_eq!(ask(&mut client), "primary");
+}
+
+/// A session that the backup has served goes back to the primary when that works again, and gets its cookie.
+#[test]
+fn a_session_leaves_the_backup_as_with_nginx() {
+    let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
+    let works = Signal::new();
+    let primary = Peer::script({
+        let works = works.clone();
+        move |mut talk| {
+            while talk.request().is_some() && works.is_raised() {
+                talk.send("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nprimary");
+            }
+        }
+    });
+    let backup = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nbackup");
+    let text = "access_log off; proxy_http_version 1.1; proxy_set_header Connection '';
+        upstream app { sticky cookie srv; server {upstream:0} fail_timeout=1s; server {upstream:1} backup; }
+        server { listen {listen}; location / { proxy_pass http://app; } }";
+    let sides = Sides::start(&nginx, text, &[primary.address(), backup.address()], &[]);
+    let ask = |side: Side, cookie: &str| {
+        let response = Talk::connect(sides.address(side, 0)).get("/", &format!("Cookie: {cookie}\r\n"));
+        let cookie = response.value("Set-Cookie").and_then(|value| value.split(';').next()).unwrap_or_default();
+        (response.text(), cookie.to_owned())
+    };
+    let both = [Side::Nginx, Side::Ours];
+    let first = both.map(|side| ask(side, "srv=none"));
+    assert!(first.iter().all(|(peer, cookie)| peer == "backup" && cookie.starts_with("srv=")), "{first:?}");
+    works.raise();
+    for (side, (_, of_backup)) in both.into_iter().zip(&first) {
+        let back = testkit::until("the primary is tried again", || {
+            let (peer, cookie) = ask(side, of_backup);
+            (peer == "primary").then_some(cookie)
+        });
+        assert!(back.starts_with("srv=") && back != *of_backup, "{side:?} {back}");
+        assert_eq!(ask(side, &back).0, "primary", "{side:?}");
+    }
 }

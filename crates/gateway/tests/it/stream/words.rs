@@ -243,3 +243,30 @@ fn tls_is_spoken_to_a_peer() {
     assert_eq!(Talk::connect(gateway.address()).end(), End::Fin);
     gateway.logged("upstream SSL certificate does not match \"other.example\" while SSL handshaking to upstream");
 }
+
+/// A rule that depends on an undecided expression never passes, as in `http`.
+#[test]
+fn an_expression_at_its_limit_refuses_the_session() {
+    let peer = Peer::script(|mut talk| talk.send("here"));
+    let text = "events {} stream {
+        map $proxy_protocol_addr $blocked { default here; \"~^(?:[0-9a-f:]+)+[g-z]$\" never; }
+        map $blocked $inner { default $blocked; }
+        map $blocked $target { default {upstream:0}; }
+        server { listen {listen} proxy_protocol; proxy_pass $target; }
+        server { listen {listen:1} proxy_protocol; return $blocked; }
+        server { listen {listen:2} proxy_protocol; return $inner; }
+        server { listen {listen:3} proxy_protocol; set $copy $blocked; return $copy; }
+    }";
+    let gateway = testkit::Gateway::start(text, &[peer.address()]);
+    let from = |listener: usize, address: &str| {
+        let mut client = Talk::connect(gateway.address_of(listener));
+        client.send(format!("PROXY TCP6 {address} ::1 1000 2000\r\n"));
+        String::from_utf8(client.rest().0).unwrap()
+    };
+    for listener in 0..4 {
+        assert_eq!(from(listener, "2001:db8::1"), "here", "listener {listener}");
+        assert_eq!(from(listener, "2001:db8:1111:2222:3333:4444:5555:6666"), "", "listener {listener}");
+        gateway.logged("pcre2_match() failed: match limit exceeded");
+    }
+    assert_eq!(peer.connections(), 1, "no peer is asked for a session that is refused");
+}

@@ -1,13 +1,15 @@
 //! The same handshakes with nginx and with the gateway: OpenSSL's client shakes hands and asks with both, and compares what the
 //! variables say and how requests without a right certificate are answered.
 
+use super::scene::Scene;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use testkit::peer_program;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
+use testkit::{Peer, Signal, Talk, peer_program};
+use tls::{ClientSide, Protocol, Protocols, Trust};
 
 /// Each is the text of a response's line. `$ssl_session_id` is different in each handshake.
 const VARIABLES: &str = "ssl_protocol ssl_cipher ssl_ciphers ssl_curve ssl_curves ssl_server_name ssl_session_reused \
@@ -214,5 +216,44 @@ fn sessions_last_as_long_as_with_nginx() {
             let found = ["-tls1_3", "-tls1_2"].map(|version| hint(sides.address(side, number), at, version));
             assert_eq!(found, *expected, "{side:?} {words}");
         }
+    }
+}
+
+/// Under TLS 1.3 a close_notify ends one direction only: its client still waits for the answer.
+#[test]
+fn a_client_that_sends_only_close_notify_is_answered_as_with_nginx() {
+    let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
+    let (_, folder) = Scene::certificates();
+    let (asked, go) = ([Signal::new(), Signal::new()], Signal::new());
+    let peer = Peer::script({
+        let (asked, go) = (asked.clone(), go.clone());
+        move |mut talk| {
+            let Some(request) = talk.request() else { return };
+            asked[usize::from(request.value("X-Side") == Some(Side::Ours.name()))].raise();
+            talk.wait(&go);
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    let text = "access_log off; server { listen {listen} ssl; server_name a.test; {a}
+        location / { proxy_set_header X-Side {side}; proxy_pass http://{upstream:0}; }
+        location /alive { return 204; } }";
+    let sides = Sides::start(&nginx, &Scene::filled(&folder, text), &[peer.address()], &[]);
+    let side =
+        ClientSide::new(Trust::Anyone).protocols(Protocols::only(Protocol::Tls13)).resume(false).build().unwrap();
+    let connect = |of: Side| Talk::connect_secure(sides.address(of, 0), &side, "a.test").unwrap();
+    let mut clients: Vec<(Side, Talk)> = Vec::new();
+    for (of, asked) in [Side::Nginx, Side::Ours].into_iter().zip(&asked) {
+        let mut client = connect(of);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        asked.wait();
+        client.end_session();
+        // Behind another request, the server has read it.
+        assert_eq!(connect(of).get("/alive", "Connection: close\r\n").status(), 204, "{of:?}");
+        clients.push((of, client));
+    }
+    go.raise();
+    for (of, mut client) in clients {
+        let response = client.response();
+        assert_eq!((response.status(), response.text()), (200, "hello".into()), "{of:?}");
     }
 }
