@@ -1,6 +1,7 @@
 //! `cargo xtask test --long`: tests that take too long to run after each change. Run them before a release or after
 //! work on the subject. Each step is a command that also exists separately; this is the list.
 
+use super::repeated::{self, Tests};
 use crate::peers;
 use crate::workspace::{Workspace, heading, run};
 use anyhow::{Result, bail};
@@ -19,16 +20,32 @@ struct Step {
 enum Runs {
     /// `cargo test` with an environment variable, if there is one.
     Test(Option<(&'static str, &'static str)>, &'static [&'static str]),
+    /// These tests, each this many times in a row.
+    Repeated(u32, &'static [Tests]),
     /// A task of this program.
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 16] = [
+/// Tests of waits that end when a client leaves (ADR 30).
+const WAITS: [Tests; 4] = [
+    Tests { package: "gateway", filter: "p09_waiting_ends_at_its_time_and_when_the_client_leaves" },
+    Tests { package: "gateway", filter: "u13_" },
+    Tests { package: "gateway", filter: "u14_" },
+    Tests { package: "reactor", filter: "waits::" },
+];
+
+const STEPS: [Step; 17] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
         minutes: "5",
         runs: Runs::Test(None, &["--workspace", "--features", "holdfast/full", "--no-fail-fast", "--", "--ignored"]),
+    },
+    Step {
+        name: "waits",
+        about: "1,000 runs of each test of a wait that a client's end must end",
+        minutes: "60 and more",
+        runs: Runs::Repeated(1000, &WAITS),
     },
     Step {
         name: "nginx-agrees",
@@ -157,6 +174,7 @@ pub(super) fn run_steps(workspace: &Workspace, names: &[String]) -> Result<()> {
                 command.args(["test", "--locked"]).args(arguments).env("HOLDFAST_PEERS", &bin).envs(variable);
                 run(&mut command)
             }
+            Runs::Repeated(runs, tests) => repeated::run(workspace, &bin, runs, tests),
             Runs::Task(arguments) => run(Command::new(std::env::current_exe()?).args(arguments)),
         };
         println!("{}: {:.0} s", step.name, begun.elapsed().as_secs_f64());

@@ -6,6 +6,7 @@ mod lanes;
 mod long;
 mod loom;
 mod programs;
+mod repeated;
 mod skipped;
 
 use crate::peers;

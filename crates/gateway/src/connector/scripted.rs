@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn pick(caller: &ScriptedCaller, generation: &Generation, choice: &mut Choice) -> Result<Chosen, NoPeer> {
-        run(choose(caller, &generation.proxies[0].group, choice, inputs))
+        run(choose(caller, &generation.proxies.get(0).group, choice, inputs))
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
 
     /// Leases a connection to the only peer of the only proxy.
     fn lease_only(caller: &ScriptedCaller, generation: &Generation) -> Result<Box<Leased>, Failure> {
-        let proxy = &generation.proxies[0];
+        let proxy = &generation.proxies.get(0);
         let choice = Choice::default();
         let set = proxy.group.members.of(&choice.held).expect("peers");
         let asked = ConnectionKey::of(&set.peers[0], None, |_| Vec::new()).expect("a key");
@@ -251,7 +251,7 @@ mod tests {
         let (listener, text) = peer();
         let caller = ScriptedCaller::new([]);
         let generation = generation(&caller, &text);
-        let key = generation.proxies[0].group.members.of(&None).expect("peers").peers[0].key;
+        let key = generation.proxies.get(0).group.members.of(&None).expect("peers").peers[0].key;
         let address = PeerAddress::Ip(listener.local_addr().expect("an address"));
         assert_eq!(open_spare(caller.thread(), key, &address, &warming()), Spare::Opening);
         assert_eq!(caller.thread().shared.pool.peer_connections(key), 1);
@@ -263,7 +263,7 @@ mod tests {
         let (_listener, text) = peer();
         let caller = ScriptedCaller::new([]);
         let generation = generation(&caller, &text);
-        let key = generation.proxies[0].group.members.of(&None).expect("peers").peers[0].key;
+        let key = generation.proxies.get(0).group.members.of(&None).expect("peers").peers[0].key;
         let nowhere = PeerAddress::Unix("/nowhere/at/all.sock".into());
         assert_eq!(open_spare(caller.thread(), key, &nowhere, &warming()), Spare::Refused);
         assert!(caller.thread().pauses.holds(key, caller.thread().reactor.now()));

@@ -89,7 +89,7 @@ mod tests {
             &caller,
             "upstream u { server 192.0.2.1; server 192.0.2.2; } server { location / { proxy_pass http://u; } }",
         );
-        let group = &generation.proxies[0].group;
+        let group = &generation.proxies.get(0).group;
         let held = Choice::default().held;
         let balance = &group.members.of(&held).expect("peers").balance;
         let judge = |made| judge_attempt(plan(0), Some(balance), made, Failure::ConnectFailed, attempt());
@@ -105,7 +105,7 @@ mod tests {
             &caller,
             "upstream u { server 192.0.2.1; server 192.0.2.2; } server { location / { proxy_pass http://u; } }",
         );
-        let group = &generation.proxies[0].group;
+        let group = &generation.proxies.get(0).group;
         let held = Choice::default().held;
         report(&caller, group, &held, 0, Outcome::Neutral);
         assert!(caller.said().is_empty());

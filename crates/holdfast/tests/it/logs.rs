@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::free_port;
+use testkit::{Talk, free_port};
 
 /// A path of a missing file, so that each request for it is logged.
 fn servers(http: &str, location: &str) -> String {
@@ -304,4 +305,36 @@ fn a_quote_in_a_path_ends_no_quotes_of_the_error_log() {
     instance.fetch("/a%22%20failed%20(2:%20No),%20client:%206.6.6.6%5C").expect("an answer");
     let text = instance.text("logs/error.log");
     assert!(text.contains(r#"open() "/nowhere/a\x22 failed (2: No), client: 6.6.6.6\x5C" failed (2: "#), "{text}");
+}
+
+/// Under load the writer wakes up ten times a second. The bound is twice that, since the machine has other work, too.
+#[test]
+fn a_line_under_load_follows_within_its_period() {
+    const LATE_MAX: Duration = Duration::from_millis(200);
+    let servers = "server { listen 127.0.0.1:PORT; keepalive_requests 1000000; location / { return 204; }
+        location /probe/ { access_log logs/probe.log; return 204; } }";
+    let mut instance = Instance::new("worker_processes 1;", servers);
+    instance.start();
+    let is_over = AtomicBool::new(false);
+    let connect = || Talk::of(TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens"));
+    let mut late: Vec<Duration> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = connect();
+            while !is_over.load(Ordering::Relaxed) {
+                assert_eq!(client.get("/load", "").status(), 204);
+            }
+        });
+        let mut client = connect();
+        let probe = |number: usize| {
+            assert_eq!(client.get(&format!("/probe/{number}"), "").status(), 204);
+            let begun = Instant::now();
+            until("the line is there", || instance.text("logs/probe.log").contains(&format!("/probe/{number} ")));
+            begun.elapsed()
+        };
+        let late = (0..41).map(probe).collect();
+        is_over.store(true, Ordering::Relaxed);
+        late
+    });
+    late.sort();
+    assert!(late[late.len() / 2] <= LATE_MAX, "the median of {late:?}");
 }

@@ -276,6 +276,11 @@ fn is_changeable(variable: &Variable) -> bool {
 }
 
 impl Variable {
+    /// The names of the fixed variables of `http`, except for those of TLS and those without effect.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        names::all(Scope::Http).iter().map(|(name, _)| *name)
+    }
+
     /// Resolves a name without `$`; what the user declared goes first. `None` if it is unknown.
     pub fn resolve(name: &str, users: &UserVariables) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
