@@ -28,7 +28,7 @@ enum Runs {
 
 /// Tests of waits that end when a client leaves (ADR 30).
 const WAITS: [Tests; 4] = [
-    Tests { package: "gateway", filter: "p09_waiting_ends_at_its_time_and_when_the_client_leaves" },
+    Tests { package: "gateway", filter: "p09_waiting_ends_at_timeout_or_when_the_client_leaves" },
     Tests { package: "gateway", filter: "u13_" },
     Tests { package: "gateway", filter: "u14_" },
     Tests { package: "reactor", filter: "waits::" },

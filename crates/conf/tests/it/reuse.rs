@@ -84,7 +84,7 @@ fn servers_that_do_not_change_are_the_same() {
 }
 
 #[test]
-fn a_server_follows_its_group_and_what_is_around_it() {
+fn server_follows_its_group_and_surroundings() {
     let mut row = Row::default();
     let all = parts([(1, GROUP), (2, A), (3, B)]);
     assert_eq!(row.next("", &all), Some(0));
@@ -98,7 +98,7 @@ fn a_server_follows_its_group_and_what_is_around_it() {
 }
 
 #[test]
-fn an_error_that_was_reported_for_another_server_is_not_forgotten() {
+fn error_reported_for_another_server_is_kept() {
     let mut row = Row::default();
     let wrong = |name: &str| format!("server {{ server_name {name}; location / {{ retrun 204; }} }}");
     assert_eq!(row.next("", &parts([(1, B), (2, C)])), Some(0));

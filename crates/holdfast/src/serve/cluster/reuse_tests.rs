@@ -1,6 +1,5 @@
 //! Configurations that share with the one before are equal to those that are made from scratch, whatever changes.
 #![allow(clippy::needless_pass_by_value)] // `json!` makes values
-#![allow(clippy::needless_pass_by_value)] // `json!` makes values
 
 use super::configuration::{Change, Frame, Made, make};
 use super::files::ClusterFiles;
