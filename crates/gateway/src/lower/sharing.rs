@@ -3,7 +3,7 @@
 //! with the groups that it leads to, the frame of `http`, the environment, the numbers of variables, and the addresses at
 //! which it listens. It keeps its numbers ([`crate::plan::slots`]).
 //!
-//! A server is not kept if lowering it found anything, or left something in the plan besides locations, proxies and uses of
+//! Its warnings are kept with it. A server is not kept if lowering it left something in the plan besides locations, proxies and uses of
 //! groups. The memory has only what the last plan has.
 
 use crate::base::share::Share;
@@ -17,6 +17,7 @@ use crate::plan::proxy::ProxyPlan;
 use crate::plan::server::ServerPlan;
 use crate::plan::slots::Slots;
 use crate::plan::tls::Offers;
+use conf::diagnostic::Diagnostic;
 use conf::model::{Frame, Http, Server, ServerId, Sticky, Upstream};
 use rules::variable::UserVariables;
 use std::collections::{HashMap, HashSet};
@@ -63,6 +64,7 @@ struct KeptServer {
     proxies: Vec<(u32, Arc<ProxyPlan>)>,
     uses: Vec<GroupUseId>,
     wants: WantedData,
+    found: Vec<Diagnostic>,
 }
 
 /// How a server is reached.
@@ -157,6 +159,7 @@ struct Made {
     proxies: Vec<u32>,
     uses: Vec<GroupUseId>,
     wants: WantedData,
+    found: Vec<Diagnostic>,
     /// It refers to something besides locations, proxies and groups that other servers may have added.
     is_entangled: bool,
 }
@@ -300,6 +303,7 @@ impl Lowering<'_> {
     pub(super) fn shared_server(&mut self, index: usize, server: &Server) -> Arc<ServerPlan> {
         let Some(sharing) = &mut self.sharing else { return Arc::new(self.server(ServerId(index as u32), server)) };
         if let Some(kept) = sharing.kept.get(&index) {
+            self.found.extend(kept.found.iter().cloned());
             return Arc::clone(&kept.plan);
         }
         sharing.now = Made { index, is_entangled: server.acme.is_some(), ..Made::default() };
@@ -308,11 +312,12 @@ impl Lowering<'_> {
         let plan = Arc::new(self.server(ServerId(index as u32), server));
         let wants = self.plan.wants();
         self.plan.set_wants(wanted.and(wants));
-        let is_entangled = self.plan.lengths() != lengths || self.found.len() != found;
+        let is_entangled = self.plan.lengths() != lengths;
+        let found = self.found.get(found..).unwrap_or_default().to_vec();
         if let Some(sharing) = &mut self.sharing {
             let made = std::mem::take(&mut sharing.now);
             if !is_entangled && !made.is_entangled {
-                sharing.made.push(Made { wants, ..made });
+                sharing.made.push(Made { wants, found, ..made });
             }
         }
         plan
@@ -362,7 +367,7 @@ impl Lowering<'_> {
     }
 
     fn kept_server(&self, made: Made) -> Option<(usize, KeptServer)> {
-        let Made { index, locations, proxies, uses, wants, .. } = made;
+        let Made { index, locations, proxies, uses, wants, found, .. } = made;
         let made_of = Arc::clone(self.http.servers.get(index)?);
         let place = self.place_of(ServerId(index as u32), &made_of);
         let (locations_of, proxies_of) = (&self.plan.locations, &self.plan.proxies);
@@ -374,6 +379,7 @@ impl Lowering<'_> {
             proxies: proxies.into_iter().map(|id| (id, Arc::clone(proxies_of.get(id)))).collect(),
             uses,
             wants,
+            found,
         };
         Some((index, kept))
     }

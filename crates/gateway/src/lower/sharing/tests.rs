@@ -64,6 +64,7 @@ pub(crate) struct PlanRow {
 pub(crate) struct NextPlan {
     pub(crate) plan: Plan,
     shared: usize,
+    warnings: usize,
 }
 
 impl PlanRow {
@@ -89,11 +90,13 @@ impl PlanRow {
         let fresh = lowered(&model, &mut LowerMemory::default());
         let made = lowered(&model, &mut self.plans);
         assert_eq!(made.as_ref().err(), fresh.as_ref().err());
-        let (made, fresh) = (made.ok()?.plan, fresh.ok()?.plan);
+        let (made, fresh) = (made.ok()?, fresh.ok()?);
+        let warnings = made.warnings.len();
+        let (made, fresh) = (made.plan, fresh.plan);
         assert_eq!(digest(&made), digest(&fresh), "{frame} {parts:?}");
         let shared = made.servers.iter().filter(|server| known.contains(&Arc::as_ptr(server))).count();
         self.before = Some(loaded.tree);
-        Some(NextPlan { plan: made, shared })
+        Some(NextPlan { plan: made, shared, warnings })
     }
 }
 
@@ -221,6 +224,16 @@ fn a_server_that_shares_lists_with_others_is_not_kept() {
     row.next("", &parts([(1, one), (2, two)])).unwrap();
     assert_eq!(row.next("", &parts([(1, one), (2, two)])).unwrap().shared, 0);
     assert_eq!(row.next("", &parts([(1, &one.replace("/own", "/other")), (2, two)])).unwrap().shared, 0);
+}
+
+#[test]
+fn a_server_with_a_warning_is_kept_and_warns_again() {
+    let warns = A.replace("http://app;", "http://app; proxy_set_header Content-Length 5;");
+    let all = parts([(1, GROUP), (2, &warns), (3, B)]);
+    let mut row = PlanRow::default();
+    let first = row.next("", &all).unwrap();
+    let second = row.next("", &all).unwrap();
+    assert_eq!((first.shared, second.shared, first.warnings, second.warnings), (0, 2, 1, 1));
 }
 
 #[test]
