@@ -179,9 +179,9 @@ fn unfinished(sides: &Sides, side: Side) {
         client.send(format!("{line}\r\nHost: test\r\n\r\n"));
         client.read(20);
         if way == "fin" {
-            client.half_close()
+            client.half_close();
         } else {
-            client.reset()
+            client.reset();
         }
         sides.log_line_of(side, &format!("\"{line}\""));
     }
