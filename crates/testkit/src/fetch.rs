@@ -9,14 +9,26 @@ use std::net::{TcpStream, ToSocketAddrs};
 /// Most bytes of a response: far above what a test serves, and far below the machine's memory.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// Sends a request on a new connection and reads its response.
+/// Sends a request on a new connection and reads its response, and the end of the connection after `Connection: close`.
 ///
 /// # Errors
 /// The connection is refused, breaks, or ends inside of the response; nothing comes for [`DEADLINE`].
 pub fn fetch(to: impl ToSocketAddrs, request: impl AsRef<[u8]>) -> io::Result<Response> {
     let stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    ask(&stream, request)
+    let response = ask(&stream, &request)?;
+    if is_last(request.as_ref()) {
+        // The end of the connection, too: what the server does before it has happened then.
+        let mut rest = Vec::new();
+        (&stream).read_to_end(&mut rest)?;
+        assert!(rest.is_empty(), "bytes behind the response: {}", rest.escape_ascii());
+    }
+    Ok(response)
+}
+
+/// Whether the server is asked to close the connection after its response.
+fn is_last(request: &[u8]) -> bool {
+    request.to_ascii_lowercase().windows(17).any(|window| window == b"connection: close")
 }
 
 /// Sends a request on an open connection and reads its response. The connection keeps its own timeouts.

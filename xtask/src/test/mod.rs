@@ -2,20 +2,15 @@
 //! suite: unit, integration and documentation tests, then the loom models of the crates that have some. A failed
 //! program does not stop the others. `--long` runs the tests that take hours instead (`long`).
 
-mod lanes;
 mod long;
-mod loom;
 mod programs;
 mod repeated;
 mod skipped;
 
-use crate::peers;
-use crate::workspace::{Workspace, find_program, heading};
+use crate::workspace::{Workspace, find_program, heading, output_of, run};
+use crate::{metadata, peers};
 use anyhow::{Result, bail};
-use lanes::Outcome;
-use programs::Program;
 use skipped::run_and_collect;
-use std::path::Path;
 use std::time::Instant;
 
 /// Options of `cargo xtask test`.
@@ -32,15 +27,8 @@ pub(crate) struct Args {
 /// Programs that the build needs besides Rust, and their Debian packages.
 const BUILD_NEEDS: [(&str, &str); 2] = [("cc", "gcc libc6-dev"), ("ar", "binutils")];
 
-/// Programs at a time for each core, and tests at a time in each of them: most wait for peers, timeouts and processes.
-const LANES_PER_CORE: (usize, usize) = (3, 2);
-const TESTS_PER_CORE: usize = 3;
-
-/// Programs that run first, the longest before the others, so that no long one remains at the end.
-const FIRST: [&str; 5] = ["holdfast it", "gateway it", "gateway under_tls", "lab it", "load it"];
-
-/// Programs of this name run one at a time after the others: they measure the machine.
-const ALONE: &str = " alone";
+/// Tests of one program at a time. They wait for peers, timeouts and processes more than they compute.
+const TESTS_PER_CORE: usize = 4;
 
 /// Runs the task.
 pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -51,56 +39,41 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     let begun = Instant::now();
     let bin = peers::provide(workspace)?;
 
-    let outcome =
-        if args.more.is_empty() { run_everything(workspace, &bin)? } else { run_some(workspace, &bin, &args.more) };
+    heading("cargo test");
+    let mut tests = workspace.cargo();
+    tests.env("HOLDFAST_PEERS", &bin).args(["test", "--locked", "--no-fail-fast"]);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        tests.env("RUST_TEST_THREADS", (cores * TESTS_PER_CORE).to_string());
+    }
+    let whole = args.more.is_empty();
+    if whole {
+        // With everything that packages have, as CI builds the program for the test of the package.
+        tests.args(["--workspace", "--features", "holdfast/full"])
+    } else {
+        tests.args(&args.more)
+    };
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    note(&mut failed, run_and_collect(&mut tests, &mut skipped));
+    if whole {
+        run_loom_models(workspace, &mut failed)?;
+    }
 
     heading("outcome");
-    for line in &outcome.skipped {
+    for line in &skipped {
         println!("{line}");
     }
-    if !outcome.failed.is_empty() {
-        bail!("{}", outcome.failed.join("\n"));
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
     }
-    let skipped = outcome.skipped.len();
-    let and_skipped = if skipped == 0 { String::new() } else { format!(" but {skipped} skipped") };
+    let and_skipped = if skipped.is_empty() { String::new() } else { format!(" but {} skipped", skipped.len()) };
     println!("all tests passed{and_skipped} in {:.0} s, building included", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// Builds and runs all tests, with everything that packages have, as CI builds the program for the test of the package.
-fn run_everything(workspace: &Workspace, bin: &Path) -> Result<Outcome> {
-    const ALL: [&str; 4] = ["--workspace", "--locked", "--features", "holdfast/full"];
-    heading("building the tests");
-    let mut programs = programs::build(workspace, &ALL)?;
-    let mut documentation = workspace.cargo();
-    documentation.args(["test", "--doc", "--no-fail-fast"]).args(ALL);
-    programs.push(Program::of_cargo("documentation", documentation));
-    for program in &mut programs {
-        program.command.env("HOLDFAST_PEERS", bin);
-    }
-    let mut loom = loom::programs(workspace)?;
-    programs.append(&mut loom);
-    let (alone, mut together): (Vec<Program>, Vec<Program>) =
-        programs.into_iter().partition(|program| program.name.ends_with(ALONE));
-    together.sort_by_key(|program| FIRST.iter().position(|name| *name == program.name).unwrap_or(FIRST.len()));
-
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let folder = workspace.target("test-output");
-    let mut outcome = Outcome::default();
-    lanes::run(together, cores * LANES_PER_CORE.0 / LANES_PER_CORE.1, cores * TESTS_PER_CORE, &folder, &mut outcome)?;
-    lanes::run(alone, 1, cores * TESTS_PER_CORE, &folder, &mut outcome)?;
-    Ok(outcome)
-}
-
-/// Runs `cargo test` with the arguments of the command line.
-fn run_some(workspace: &Workspace, bin: &Path, arguments: &[String]) -> Outcome {
-    heading("cargo test");
-    let mut tests = workspace.cargo();
-    tests.env("HOLDFAST_PEERS", bin).args(["test", "--locked", "--no-fail-fast"]).args(arguments);
-    let mut outcome = Outcome::default();
-    let result = run_and_collect(&mut tests, &mut outcome.skipped);
-    outcome.failed.extend(result.err().map(|error| format!("{error:#}")));
-    outcome
+/// Records a failure for the end.
+fn note(failed: &mut Vec<String>, outcome: Result<()>) {
+    failed.extend(outcome.err().map(|error| format!("{error:#}")));
 }
 
 fn check_build_needs() -> Result<()> {
@@ -112,3 +85,30 @@ fn check_build_needs() -> Result<()> {
     let packages = missing.iter().map(|(_, package)| *package).collect::<Vec<_>>().join(" ");
     bail!("the build needs {programs}. On Debian and Ubuntu: sudo apt-get install {packages}");
 }
+
+/// Loom explores the interleavings of a model. A crate that declares loom is built again with `--cfg loom`, and its
+/// tests under that `cfg` are run. The `cfg` affects all dependencies, so these builds have their own target folder.
+fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()> {
+    for package in metadata::packages(workspace)?.iter().filter(|package| package.depends_on("loom")) {
+        let name = &package.name;
+        heading(&format!("loom models of {name}"));
+        let cargo_test = || {
+            let mut command = workspace.cargo();
+            command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
+            command.args(["test", "--locked", "--no-fail-fast", "--release", "--tests", "--package", name]);
+            command.arg("--target-dir").arg(workspace.target("loom"));
+            command
+        };
+        // cargo accepts a run without tests; here it would mean a model that never runs.
+        match output_of(cargo_test().args(["--", "--list"])) {
+            Ok(listed) if !listed.lines().any(|line| line.ends_with(": test")) => {
+                failed.push(format!("{name} declares loom, but has no test under `cfg(loom)`"));
+            }
+            listed => note(failed, listed.and_then(|_| run(&mut cargo_test()))),
+        }
+    }
+    Ok(())
+}
+
+/// Loom's authors found that two or three forced switches show most bugs; more increase the time without limit.
+const LOOM_PREEMPTIONS: &str = "3";

@@ -13,8 +13,6 @@ pub(super) struct Program {
     pub(super) name: String,
     /// Runs all its tests.
     pub(super) command: Command,
-    /// Runs it again, as a person would type it.
-    pub(super) again: String,
 }
 
 /// A line that cargo writes about something it has built; other lines are of no use here.
@@ -36,17 +34,7 @@ impl Program {
     fn at(executable: &Path, folder: &Path, package: &str, target: &str) -> Program {
         let mut command = Command::new(executable);
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
-        let again = match target {
-            "lib" => format!("cargo test -p {package} --lib"),
-            "bin" => format!("cargo test -p {package} --bins"),
-            test => format!("cargo test -p {package} --test {test}"),
-        };
-        Program { name: format!("{package} {target}"), command, again }
-    }
-
-    /// Tests that only cargo can run.
-    pub(super) fn of_cargo(name: &str, cargo: Command) -> Program {
-        Program { name: name.to_owned(), again: shown(&cargo), command: cargo }
+        Program { name: format!("{package} {target}"), command }
     }
 }
 
@@ -101,7 +89,6 @@ mod tests {
         let programs = programs_of(messages);
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["a lib", "a it"]);
-        assert_eq!(programs[1].again, "cargo test -p a --test it");
         assert_eq!(programs[0].command.get_current_dir(), Some(Path::new("/w/crates/a")));
     }
 }

@@ -29,14 +29,15 @@ fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;
-        skipped.extend(skip_of(&String::from_utf8_lossy(&line)));
+        skipped.extend(skip_of(&line));
         line.clear();
     }
     Ok(())
 }
 
 /// The part of a line about a skipped test: the name of the running test may precede it on the same line.
-pub(super) fn skip_of(text: &str) -> Option<String> {
+fn skip_of(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
     let at = text.find(MARK)?;
     Some(text.get(at..)?.trim_end().to_owned())
 }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collects_lines_about_skipped_tests_and_failures() {
+    fn collects_skipped_tests_and_reports_failures() {
         let (mut skipped, mut told) = (Vec::new(), Vec::new());
         let text = "one\ntest a ... SKIPPED a: no root\ntwo";
         forward(text.as_bytes(), &mut told, &mut skipped).unwrap();

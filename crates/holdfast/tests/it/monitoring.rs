@@ -211,7 +211,8 @@ fn a_real_prometheus_answers_every_query() {
         "memory_budget 64m;",
         // Few requests per connection: closes and their reasons appear at once.
         &format!(
-            "upstream app {{ server {}; server 127.0.0.1:{dead}; keepalive 8; keepalive_requests 20; health_check interval=500ms uri=/; }}\n\
+            "proxy_cache_path cache keys_zone=pages:1m;\n\
+             upstream app {{ server {}; server 127.0.0.1:{dead}; keepalive 8; keepalive_requests 20; health_check interval=500ms uri=/; }}\n\
              server {{ listen 127.0.0.1:PORT; keepalive_requests 20; location / {{ proxy_pass http://app; }} location /metrics {{ status_page; }} }}",
             origin.address()
         ),

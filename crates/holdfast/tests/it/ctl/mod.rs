@@ -333,11 +333,12 @@ fn caches_are_listed_and_purged() {
         until("it is stored", || status(path) == "HIT");
     }
     let zone = scene.json(&["cache"])["caches"][0].clone();
-    assert_eq!(
-        (zone["zone"].as_str(), zone["keys"].as_u64(), zone["misses"].as_u64()),
-        (Some("one"), Some(3), Some(3))
+    assert_eq!((zone["zone"].as_str(), zone["keys"].as_u64()), (Some("one"), Some(3)));
+    // A request before the file is whole is another miss.
+    assert!(
+        zone["misses"].as_u64() >= Some(3) && zone["hits"].as_u64() >= Some(3) && zone["bytes"].as_u64() > Some(0),
+        "{zone}"
     );
-    assert!(zone["hits"].as_u64() >= Some(3) && zone["bytes"].as_u64() > Some(0), "{zone}");
     let keys = |answer: Value| {
         let rows = answer["rows"].as_array().unwrap().iter();
         let mut keys: Vec<_> = rows.map(|row| row["key"].as_str().unwrap().to_owned()).collect();

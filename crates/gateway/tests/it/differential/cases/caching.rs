@@ -138,7 +138,7 @@ pub(crate) fn conversations() -> Vec<Conversation> {
         let query = query.replace(' ', "%20").replace('"', "%22");
         all.push(conversation(all.len(), location, &query, asks));
     };
-    for part in [kept, words, conditions, ranges, variants, failures, ageing, locks, families, slices] {
+    for part in [kept, words, conditions, ranges, variants, failures, ageing, families, slices] {
         part(&mut add);
     }
     all
@@ -322,15 +322,6 @@ fn failures(add: Add<'_>) {
     for location in ["stale-timeout", "stale-error", "stale-silent"] {
         add(location, "f=X-First:1&s2=1", &["GET", "", "GET", "GET"]);
         add(location, "f=Cache-Control:max-age=1,stale-if-error=60&s2=1", &["GET", "", "GET"]);
-    }
-}
-
-/// `proxy_cache_lock_timeout` and `proxy_cache_lock_age` of 300 ms, for a response whose first head takes 3 s.
-fn locks(add: Add<'_>) {
-    for said in ["", "f=Cache-Control:max-age=60", "b=100000", "f=Vary:Accept"] {
-        for location in ["lock-timeout", "lock-age"] {
-            add(location, &format!("d=3000&{said}"), &["GET", "+GET", "GET", "HEAD"]);
-        }
     }
 }
 
