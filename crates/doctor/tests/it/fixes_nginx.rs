@@ -202,7 +202,17 @@ const CASES: [Case; 11] = [
     },
 ];
 
-/// The status of an answer; `None` if the connection ends without one: nginx was seen to reset one right after its start.
+/// Waits until nginx answers; it was seen to reset the first connection after its start. It refuses this request without
+/// the application.
+fn wait_until_answered(listen: SocketAddr) {
+    testkit::until("nginx answers", || {
+        let mut client = Talk::connect(listen);
+        client.send("?\r\n\r\n");
+        client.head()
+    });
+}
+
+/// The status of an answer; `None` if the connection ends without one.
 fn status(listen: SocketAddr, path: &str) -> Option<u16> {
     let mut client = Talk::connect(listen);
     client.send(format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
@@ -259,6 +269,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
             let listen = here(free_port());
             let seen = |conf: &str| {
                 let _running = Running::start(&program, home.path(), conf, listen);
+                wait_until_answered(listen);
                 if case.rule == "name-resolved-once" {
                     // Until the name server has answered, such a group has no peer in nginx.
                     testkit::until("the name is known", || status(listen, case.path).filter(|status| *status != 502));
