@@ -151,6 +151,21 @@ pub struct Attempt {
     pub elapsed_ms: u64,
 }
 
+impl Attempt {
+    /// One that failed before a byte was sent, of a request that may be sent again.
+    pub const UNSENT: Self = Self {
+        reused: false,
+        sent: false,
+        idempotent: true,
+        downstream_started: false,
+        body_replayable: true,
+        proved_unsent: false,
+        fresh_retry_used: false,
+        attempts_left: 0,
+        elapsed_ms: 0,
+    };
+}
+
 /// The configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {

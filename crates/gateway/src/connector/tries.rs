@@ -55,24 +55,20 @@ mod tests {
     use super::*;
     use crate::connector::choose::Choice;
     use crate::connector::scripted::{ScriptedCaller, generation};
+    use crate::registry::generation::Generation;
+    use std::sync::Arc;
     use upstream::retry::Decision;
 
     fn plan(tries_max: u32) -> TriesPlan {
         TriesPlan { conditions: Conditions::DEFAULT, tries_max, timeout_ms: None, retry_unsent: false }
     }
 
-    fn attempt() -> Attempt {
-        Attempt {
-            reused: false,
-            sent: false,
-            idempotent: true,
-            downstream_started: false,
-            body_replayable: true,
-            proved_unsent: false,
-            fresh_retry_used: false,
-            attempts_left: 0,
-            elapsed_ms: 0,
-        }
+    /// A group of two peers, in the first proxy of a configuration.
+    fn two_peers(caller: &ScriptedCaller) -> Arc<Generation> {
+        generation(
+            caller,
+            "upstream u { server 192.0.2.1; server 192.0.2.2; } server { location / { proxy_pass http://u; } }",
+        )
     }
 
     #[test]
@@ -85,14 +81,11 @@ mod tests {
     #[test]
     fn tries_go_on_until_all_peers_have_failed() {
         let caller = ScriptedCaller::new([]);
-        let generation = generation(
-            &caller,
-            "upstream u { server 192.0.2.1; server 192.0.2.2; } server { location / { proxy_pass http://u; } }",
-        );
+        let generation = two_peers(&caller);
         let group = &generation.proxies.get(0).group;
         let held = Choice::default().held;
         let balance = &group.members.of(&held).expect("peers").balance;
-        let judge = |made| judge_attempt(plan(0), Some(balance), made, Failure::ConnectFailed, attempt());
+        let judge = |made| judge_attempt(plan(0), Some(balance), made, Failure::ConnectFailed, Attempt::UNSENT);
         assert_eq!(judge(1).decision, Decision::NextPeer);
         assert!(matches!(judge(2).decision, Decision::Fail { .. }));
         assert_eq!(outcome_of(judge(1)), Outcome::Failed);
@@ -101,10 +94,7 @@ mod tests {
     #[test]
     fn a_peer_that_fails_too_often_is_disabled_and_the_log_says_so() {
         let caller = ScriptedCaller::new([]);
-        let generation = generation(
-            &caller,
-            "upstream u { server 192.0.2.1; server 192.0.2.2; } server { location / { proxy_pass http://u; } }",
-        );
+        let generation = two_peers(&caller);
         let group = &generation.proxies.get(0).group;
         let held = Choice::default().held;
         report(&caller, group, &held, 0, Outcome::Neutral);

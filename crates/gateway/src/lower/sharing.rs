@@ -120,18 +120,31 @@ impl Plan {
     }
 
     /// The lengths of the lists that a server may add to.
-    fn lengths(&self) -> [usize; 8] {
-        [
-            self.guests.len(),
-            self.floors.len(),
-            self.request_zones.len(),
-            self.connection_zones.len(),
-            self.sinks.len(),
-            self.error_logs.len(),
-            self.acme_orders.len(),
-            self.geo_files.len(),
-        ]
+    fn lengths(&self) -> ListLengths {
+        ListLengths {
+            guests: self.guests.len(),
+            floors: self.floors.len(),
+            request_zones: self.request_zones.len(),
+            connection_zones: self.connection_zones.len(),
+            sinks: self.sinks.len(),
+            error_logs: self.error_logs.len(),
+            acme_orders: self.acme_orders.len(),
+            geo_files: self.geo_files.len(),
+        }
     }
+}
+
+/// The lengths of the lists of a plan that a server may add to.
+#[derive(PartialEq, Eq)]
+struct ListLengths {
+    guests: usize,
+    floors: usize,
+    request_zones: usize,
+    connection_zones: usize,
+    sinks: usize,
+    error_logs: usize,
+    acme_orders: usize,
+    geo_files: usize,
 }
 
 /// A plan that shares servers and groups, in the making.
@@ -144,7 +157,7 @@ pub(super) struct SharedParts {
     /// The formats that are compiled before the first server.
     formats: Vec<bool>,
     /// The lengths of lists before the first server.
-    lengths: [usize; 8],
+    lengths: ListLengths,
     open_files: usize,
     made: Vec<Made>,
     /// The server that is being lowered.
@@ -182,25 +195,22 @@ impl SharedParts {
         self.now.is_entangled |= !self.formats.get(index).copied().unwrap_or(false);
     }
 
-    /// The server uses an entry of one of the lists of [`Plan::lengths`], by its place there.
-    fn note_entry(&mut self, list: usize, index: usize) {
-        self.now.is_entangled |= index >= self.lengths[list];
-    }
+    // An entry behind those of `http` itself may be another server's.
 
     pub(super) fn note_request_zone(&mut self, index: u32) {
-        self.note_entry(2, index as usize);
+        self.now.is_entangled |= index as usize >= self.lengths.request_zones;
     }
 
     pub(super) fn note_connection_zone(&mut self, index: u32) {
-        self.note_entry(3, index as usize);
+        self.now.is_entangled |= index as usize >= self.lengths.connection_zones;
     }
 
     pub(super) fn note_sink(&mut self, index: usize) {
-        self.note_entry(4, index);
+        self.now.is_entangled |= index >= self.lengths.sinks;
     }
 
     pub(super) fn note_error_log(&mut self, index: usize) {
-        self.note_entry(5, index);
+        self.now.is_entangled |= index >= self.lengths.error_logs;
     }
 
     pub(super) fn note_open_files(&mut self, index: usize) {

@@ -125,17 +125,7 @@ impl StreamSession {
                 Err(failure) => failure,
             };
             drop(seat);
-            let attempt = Attempt {
-                reused: false,
-                sent: false,
-                idempotent: true,
-                downstream_started: false,
-                body_replayable: true,
-                proved_unsent: false,
-                fresh_retry_used: false,
-                attempts_left: 0,
-                elapsed_ms: self.thread.reactor.now().since(first_at),
-            };
+            let attempt = Attempt { elapsed_ms: self.thread.reactor.now().since(first_at), ..Attempt::UNSENT };
             let tries = TriesPlan {
                 conditions: plan.conditions,
                 tries_max: plan.tries_max,

@@ -161,33 +161,9 @@ impl Remembering {
 
 /// The names of objects that are in only one of two clusters, or another object in each.
 fn different<T>(before: &Objects<T>, now: &Objects<T>) -> BTreeSet<Name> {
-    let mut names = BTreeSet::new();
-    let (mut before, mut now) = (before.iter().peekable(), now.iter().peekable());
-    loop {
-        let order = match (before.peek(), now.peek()) {
-            (None, None) => return names,
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, Some(_)) => std::cmp::Ordering::Greater,
-            (Some((_, one)), Some((_, two))) if Arc::ptr_eq(one, two) => std::cmp::Ordering::Equal,
-            (Some((one, _)), Some((two, _))) => {
-                if one == two {
-                    names.insert((*one).clone());
-                }
-                one.cmp(two)
-            }
-        };
-        if order.is_lt() {
-            names.extend(before.peek().map(|(name, _)| (*name).clone()));
-        } else if order.is_gt() {
-            names.extend(now.peek().map(|(name, _)| (*name).clone()));
-        }
-        if order.is_le() {
-            before.next();
-        }
-        if order.is_ge() {
-            now.next();
-        }
-    }
+    let is_same =
+        |name: &Name| before.get(name).zip(now.get(name)).is_some_and(|(before, now)| Arc::ptr_eq(before, now));
+    before.keys().chain(now.keys()).filter(|name| !is_same(name)).cloned().collect()
 }
 
 #[cfg(test)]
