@@ -74,7 +74,7 @@ pub struct Decoder {
     extension_bytes: u32,
     extension_excess: u64,
     trailer_bytes: usize,
-    /// The kept trailer fields, whose text is followed by the incomplete line.
+    /// The kept trailer fields. The incomplete line follows their text.
     trailers: Trailers,
     trailer_line_start: usize,
 }

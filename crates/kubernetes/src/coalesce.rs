@@ -132,7 +132,7 @@ mod tests {
         assert!(coalescer.take(now + GATHER));
         coalescer.made(now + GATHER + millis(300));
         coalescer.note(now + GATHER + millis(310));
-        assert_eq!(coalescer.due_at(), Some(now + GATHER + millis(310) + GATHER), "nor are a few in a row");
+        assert_eq!(coalescer.due_at(), Some(now + GATHER + millis(310) + GATHER), "a few in a row are not delayed");
     }
 
     #[test]

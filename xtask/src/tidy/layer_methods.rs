@@ -139,7 +139,7 @@ impl Methods {
     }
 }
 
-/// The call whose `.` or `::` is at this place.
+/// The call with its `.` or `::` at this place.
 fn call_at(
     siblings: &[TokenTree],
     at: usize,

@@ -71,7 +71,7 @@ directives! {
     module "ngx_mail_realip_module";
     "set_real_ip_from" (1) "address | CIDR | unix:"
         in Mail | MailServer, ListReplaced + REPEATABLE since "1.19.8", No =>
-        "Proxy whose PROXY protocol line is believed.";
+        "Proxy that is trusted to name the client in a PROXY protocol line.";
 
     module "ngx_mail_smtp_module";
     "smtp_client_buffer" (1) "size" = "4k|8k" in Mail | MailServer, Value, No =>

@@ -177,7 +177,7 @@ directives! {
     module "ngx_stream_realip_module";
     "set_real_ip_from" (1) "address | CIDR | unix:"
         in Stream | StreamServer, ListReplaced + REPEATABLE since "1.11.4", Yes =>
-        "Proxy whose PROXY protocol line is believed.",
+        "Proxy that is trusted to name the client in a PROXY protocol line.",
         "set_real_ip_from 10.0.0.0/8;";
 
     module "ngx_stream_return_module";

@@ -196,9 +196,9 @@ impl Issuer {
                 }
                 let wanted = &mut self.wanted[place];
                 let pause = wanted.postpone(&failure);
-                let (level, stand) = wanted.current_validity();
+                let (level, validity) = wanted.current_validity();
                 let message = format!(
-                    "acme: no new certificate \"{id}\": {}; {}; {stand}; next attempt in {} s",
+                    "acme: no new certificate \"{id}\": {}; {}; {validity}; next attempt in {} s",
                     failure.text,
                     failure.advice,
                     pause.as_secs()

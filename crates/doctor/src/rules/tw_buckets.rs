@@ -8,8 +8,8 @@ use sockdiag::State;
 
 const NAME: &str = "tw-buckets";
 const WHY: &str = "The number of TIME_WAIT sockets falls. Nothing else improves. A late segment of the old connection is reset or \
-    accepted by a new connection. The kernel logs \"time wait bucket table overflow\", and the peers hold sockets whose \
-    close is forgotten. A TIME_WAIT socket costs 256 bytes.";
+    accepted by a new connection. The kernel logs \"time wait bucket table overflow\", and the peers hold sockets that \
+    this side has forgotten. A TIME_WAIT socket costs 256 bytes.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "`tcp_max_tw_buckets` so low that it hides TIME_WAIT, or nearly reached",

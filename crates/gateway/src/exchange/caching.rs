@@ -56,7 +56,7 @@ pub(crate) struct Storing {
     text: Vec<u8>,
     head: Vec<u8>,
     body_start: u64,
-    /// Bytes given neither to the file nor to readers.
+    /// Bytes that the file and the readers do not have yet.
     pending: Vec<u8>,
     /// Bytes of the body before these.
     written: u64,

@@ -90,7 +90,7 @@ pub(crate) trait FilterHost {
     /// Starts a subrequest for a body in this character set.
     fn start_body(&self, uri: Vec<u8>, charset: Box<[u8]>) -> Subrequest;
 
-    /// Begins a page (`ssi`), whose commands the exchange executes.
+    /// Begins a page (`ssi`). The exchange executes its commands.
     fn begin_page(&mut self, settings: PageSettings, head: &ReplyHead) -> Box<dyn Stage>;
 }
 

@@ -1,4 +1,4 @@
-//! A table of a plan whose entries keep their numbers while they are used again: other parts of a plan refer to them by number.
+//! A table of a plan. An entry keeps its number when the next plan uses it again, because other parts refer to it by number.
 //! Numbers of entries that are gone are given to new ones. A plan that shares nothing with another one has no gaps.
 
 use std::sync::Arc;

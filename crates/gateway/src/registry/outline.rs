@@ -18,7 +18,7 @@ impl Outline {
         Self::of_some(plan, |_, _| true, |_, _| true)
     }
 
-    /// The outlines of two plans, without groups and servers that they share: those are in neither or in both.
+    /// The outlines of two plans. Groups and servers that the plans share are left out of both or kept in both.
     pub(crate) fn of_differences(before: &Plan, now: &Plan) -> [Self; 2] {
         let is_shared = |id: u32, location: &Arc<LocationPlan>| {
             let find = |plan: &Plan| plan.locations.find(id).is_some_and(|known| Arc::ptr_eq(known, location));

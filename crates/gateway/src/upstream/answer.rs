@@ -1,4 +1,4 @@
-//! The head of an upstream's response as a typed value, whatever the protocol, and the trailers of its body.
+//! The head of an upstream's response as a typed value, the same for all protocols, and the trailers of its body.
 
 use crate::base::buffer::recycle;
 use crate::base::logs::error::errno;

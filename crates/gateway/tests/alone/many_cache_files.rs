@@ -13,7 +13,7 @@ use testkit::{Gateway, Peer, Talk};
 /// Files without the variable: enough for a walk in several steps.
 const FILES: usize = 3000;
 
-/// Requests whose times are compared.
+/// Number of requests that are timed.
 const SAMPLE: usize = 2000;
 
 /// The claim: ready within this time from a snapshot.

@@ -14,7 +14,7 @@ fn a_flood_of_one_client_hides_no_lines_of_others() {
         client.send("GET /missing HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count));
         (0..count).for_each(|_| assert_eq!(client.response().status(), 404));
     };
-    // One second has room for fifty lines of all clients: the flood takes them, whichever second the others come in.
+    // One second has room for fifty lines of all clients: the flood takes them in every second.
     for other in OTHERS {
         ask_from(9, 60);
         ask_from(other, 5);

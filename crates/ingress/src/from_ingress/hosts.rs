@@ -63,7 +63,7 @@ impl Host {
         self.ingresses.iter().copied().chain(of_paths)
     }
 
-    /// Whether it has the same paths, backends and certificate, whatever the numbers of its Ingresses are.
+    /// Whether it has the same paths, backends and certificate. The numbers of its Ingresses may differ.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_same = |(one, two): (&Path, &Path)| {
             let canaries = (one.canary.as_ref().map(|it| &it.1), two.canary.as_ref().map(|it| &it.1));

@@ -1,4 +1,4 @@
-//! Drafts with a memory are those that are made from scratch, whatever changes in the cluster.
+//! After any change in the cluster, a draft with a memory equals one that is made from scratch.
 
 use crate::world::{World, rule, text};
 use conf::source::FileId;

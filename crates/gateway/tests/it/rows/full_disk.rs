@@ -1,5 +1,5 @@
-//! K2: a disk that is full or fails costs the cache, and no request: neither the first one, nor those that wait for it
-//! (`proxy_cache_lock`), nor those that read along.
+//! K2: a disk that is full or fails costs the cache only. The first request, those that wait for it (`proxy_cache_lock`)
+//! and those that read along get whole responses.
 
 use super::caches::{cached, files, get, status_and_body};
 use super::collapse::{LOCK, pattern};

@@ -1,4 +1,4 @@
-//! Configurations that share with the one before are equal to those that are made from scratch, whatever changes.
+//! After any change, a configuration that shares with the one before equals one that is made from scratch.
 #![allow(clippy::needless_pass_by_value)] // `json!` makes values
 
 use super::configuration::{Change, Frame, Made, make};

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Lines of one reason within a second that are written whichever client causes them. A person reads fewer, and a program
+/// Lines of one reason within a second that are written for any client. A person reads fewer, and a program
 /// that counts gets the number of suppressed lines. At 300 bytes a line this is 15 KB a second for each worker and reason.
 const LINES_MAX: u32 = 50;
 /// Beyond them, lines of one reason and one client within a second. Programs that ban clients, such as fail2ban, ban after
