@@ -29,6 +29,7 @@ const FOLDERS: &[&str] = &[
     "no-ranges-of-errors",
     "cache",
     "status",
+    "parts",
     "types",
     "empty",
     "after",
@@ -60,6 +61,8 @@ const OTHERS: &[&str] = &[
     "/upstream-clear/status/200?header=Set-Cookie:a=b",
     "/upstream-status/status/503",
     "/upstream-status/status/200",
+    "/upstream-parts/status/206?header=Content-Range:bytes%200-3/9",
+    "/upstream-parts/status/416",
     "/in-variable",
 ];
 
