@@ -58,12 +58,14 @@ enum Trigger {
     Always,
     /// A directive of that name.
     Directive(&'static str),
+    /// A directive whose name ends so.
+    Ending(&'static str),
     /// An argument that contains this.
     Word(&'static str),
 }
 
 /// Differences of docs/guide/differences.md that concern a directive or variable: trigger, difference, page.
-const DIFFERENCES: [(Trigger, &str, &str); 12] = [
+const DIFFERENCES: [(Trigger, &str, &str); 13] = [
     (
         Trigger::Always,
         "Requests that two servers may read in two ways get 400. The error log at level info names the reason.",
@@ -89,6 +91,11 @@ const DIFFERENCES: [(Trigger, &str, &str); 12] = [
         Trigger::Directive("error_page"),
         "A page for a 304 is not sent, and one for a redirect has one Location.",
         "differences.md#responses",
+    ),
+    (
+        Trigger::Ending("_cache_path"),
+        "Files of nginx's cache are neither used nor removed, but new ones may replace them: give Holdfast another folder.",
+        "caching.md#the-files",
     ),
     (Trigger::Directive("expires"), "expires replaces the Expires field of the upstream.", "differences.md#responses"),
     (
@@ -315,6 +322,7 @@ fn handbook(configuration: &Configuration) -> Section {
     let has = |trigger: &Trigger| match trigger {
         Trigger::Always => true,
         Trigger::Directive(name) => everything.iter().any(|found| is(found.directive, name)),
+        Trigger::Ending(end) => everything.iter().any(|found| found.directive.name.value.ends_with(end.as_bytes())),
         Trigger::Word(part) => everything.iter().any(|found| {
             (0..found.directive.args.len())
                 .any(|at| words::argument(found.directive, at).is_some_and(|word| word.contains(part)))

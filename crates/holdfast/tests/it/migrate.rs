@@ -61,6 +61,18 @@ fn lists_no_effect_difference_and_improvement_separately() {
 }
 
 #[test]
+fn cache_folders_of_nginx_are_mentioned() {
+    for name in ["proxy", "fastcgi"] {
+        let cache =
+            format!("events {{}} http {{ {name}_cache_path /tmp/none keys_zone=one:1m; server {{ listen 8089; }} }}");
+        let found = text(&migrate(&cache, &["--json"]));
+        assert!(found.contains("give Holdfast another folder"), "{found}");
+    }
+    let found = text(&migrate("events {} http { server { listen 8089; return 200 hello; } }\n", &["--json"]));
+    assert!(!found.contains("another folder"), "{found}");
+}
+
+#[test]
 fn a_configuration_that_needs_nothing_ends_with_zero() {
     let found = migrate("events {} http { server { listen 8089; return 200 hello; } }\n", &["--json"]);
     assert_eq!(found.status.code(), Some(0), "{}", text(&found));
