@@ -115,7 +115,10 @@ fn a_storm_resumes_every_stream() {
     let storm = Some(load::websocket::Storm { after: Duration::from_millis(200), share: 1.0 });
     let record =
         run(Options { reconnect: RECONNECT, storm, ..options(origin.address(), "/events?every=5", 8, 800) }).record;
-    assert_eq!((record.ended_by(Ending::Storm), record.again, record.unrecovered), (8, 8, 0));
+    // On a busy machine the storm comes before all have connected.
+    let ended = record.ended_by(Ending::Storm);
+    assert!(ended > 0 && ended <= 8, "{record:?}");
+    assert_eq!((record.again, record.unrecovered), (ended, 0));
     assert_eq!((record.lost, record.surplus), (0, 0), "the origin continues after the last id");
     assert!(record.resumed > 0);
 }

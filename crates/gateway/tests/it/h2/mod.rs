@@ -5,6 +5,7 @@
 mod abuse;
 mod clients;
 mod ends;
+mod full_disk;
 pub(crate) mod grpc;
 mod includes;
 mod messages;

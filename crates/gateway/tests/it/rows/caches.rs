@@ -51,7 +51,7 @@ pub(super) fn status_and_body(status: &str, body: &str) -> (String, String) {
 }
 
 /// The files of the cache.
-pub(super) fn files(gateway: &Gateway) -> Vec<PathBuf> {
+pub(crate) fn files(gateway: &Gateway) -> Vec<PathBuf> {
     fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -8,7 +8,7 @@ use testkit::{Gateway, Peer, Signal, Talk, until};
 pub(super) const LOCK: &str = "proxy_cache_lock on; proxy_cache_lock_age 1h; proxy_cache_lock_timeout 1h;";
 
 /// A body in which each byte depends on its position.
-pub(super) fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + (at % 23) as u8).collect()
 }
 

@@ -5,7 +5,7 @@ use super::caches::{cached, files, get, status_and_body};
 use super::collapse::{LOCK, pattern};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use testkit::{Gateway, Http2Talk, Peer, Signal, SmallDisk, Talk, until, with_own_mounts};
+use testkit::{Gateway, Peer, Signal, SmallDisk, Talk, until, with_own_mounts};
 
 const KB: usize = 1024;
 
@@ -85,7 +85,7 @@ fn k02_requests_that_wait_ask_the_upstream_if_the_disk_is_full() {
 
 /// An upstream without a stated length that sends `first` bytes, and the others after the signal. It also counts what it has
 /// sent of them.
-fn without_length(first: usize, body: Arc<Vec<u8>>) -> (Peer, Signal, Arc<AtomicUsize>) {
+pub(crate) fn without_length(first: usize, body: Arc<Vec<u8>>) -> (Peer, Signal, Arc<AtomicUsize>) {
     let (go_on, sent) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
     let (held, told) = (go_on.clone(), Arc::clone(&sent));
     let peer = Peer::script(move |mut talk| {
@@ -113,7 +113,7 @@ fn begin(gateway: &Gateway, status: &str) -> Talk {
 }
 
 /// A gateway whose cache has a disk of 64 KB.
-fn on_a_small_disk(main: &str, peer: &Peer) -> (Gateway, SmallDisk) {
+pub(crate) fn on_a_small_disk(main: &str, peer: &Peer) -> (Gateway, SmallDisk) {
     let text = format!(
         "{main} error_log stderr info; events {{}} http {{
             proxy_cache_path cache levels=1:2 keys_zone=one:1m;
@@ -181,35 +181,6 @@ fn k02_filling_disk_does_not_cut_a_slow_follower() {
 #[test]
 fn k02_filling_disk_and_short_memory_cut_no_client() {
     with_own_mounts(|| fills_in_the_middle("memory_budget 1m;", true));
-}
-
-#[test]
-fn k02_filling_disk_cuts_no_stream_of_http2() {
-    with_own_mounts(|| {
-        let body = Arc::new(pattern(4 << 20));
-        let (peer, go_on, _) = without_length(30_000, Arc::clone(&body));
-        let (gateway, _disk) = on_a_small_disk("", &peer);
-        let mut first = Http2Talk::connect(gateway.address());
-        let begins = first.open("GET", "/a", &[], true);
-        first.until("a part of the first response", |client| client.so_far(begins).body.len() == 30_000);
-        assert_eq!(first.so_far(begins).value("x-cache"), Some("MISS"));
-        let mut others = Http2Talk::connect(gateway.address());
-        let follow = [0; 3].map(|_| others.open("GET", "/a", &[], true));
-        for stream in follow {
-            others.until("a part out of the file", |client| client.so_far(stream).body.len() == 30_000);
-            assert_eq!(others.so_far(stream).value("x-cache"), Some("HIT"));
-        }
-        go_on.raise();
-        gateway.logged("No space left on device");
-        std::thread::scope(|scope| {
-            let all = scope.spawn(|| first.answer(begins).body);
-            for stream in follow {
-                assert!(others.answer(stream).body == *body, "a follower");
-            }
-            assert!(all.join().unwrap() == *body, "the first client");
-        });
-        until("no file is left", || files(&gateway).is_empty().then_some(()));
-    });
 }
 
 #[test]

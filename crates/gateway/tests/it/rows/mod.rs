@@ -3,13 +3,13 @@
 //! over TLS.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-mod caches;
+pub(crate) mod caches;
 mod client_leaves;
-mod collapse;
+pub(crate) mod collapse;
 mod early_hints;
 mod fastcgi;
 mod floor;
-mod full_disk;
+pub(crate) mod full_disk;
 mod includes;
 mod learn;
 mod overload;
