@@ -3,9 +3,10 @@
 
 use crate::DEADLINE;
 use http2::{Config, Connection, ErrorCode, Event, Head, HeadKind, RequestLine, ResetBy, Role, StreamId};
+use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// What was received on a stream.
@@ -168,6 +169,16 @@ impl Http2Talk {
     pub fn reset(&mut self, stream: u32) {
         self.engine.reset(StreamId(stream), ErrorCode::CANCEL, &mut self.out);
         self.flush();
+    }
+
+    /// Ends the connection with FIN.
+    pub fn close(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the connection with RST.
+    pub fn break_off(self) {
+        SockRef::from(&self.socket).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Lets more of a body come that was held.

@@ -174,9 +174,14 @@ impl Sides {
 
     /// The last line of a side's access log that begins with this, once there is one.
     pub fn log_line_of(&self, side: Side, mark: &str) -> String {
+        self.log_line_since(side, 0, mark)
+    }
+
+    /// The same behind this many bytes of the log: a port may be used again.
+    pub fn log_line_since(&self, side: Side, begun: usize, mark: &str) -> String {
         crate::until("a line of an access log", || {
             let text = self.log_text(side);
-            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let whole = text.get(begun..)?.rsplit_once('\n').map_or("", |(whole, _)| whole);
             whole.lines().rfind(|line| line.starts_with(mark)).map(str::to_owned)
         })
     }

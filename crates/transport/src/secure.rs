@@ -307,7 +307,12 @@ impl Secure {
             match self.write_batch(stream, parts, written, more, &mut sealed) {
                 Ok(0) => break Ok(written),
                 Ok(count) => written += count,
+                // The socket has taken some bytes, which count. The next write meets the error again.
+                Err(_) if written > 0 => break Ok(written),
                 Err(error) => break Err(error),
+            }
+            if self.promised > 0 {
+                break Ok(written);
             }
         };
         SEALED.set(sealed);
@@ -335,7 +340,8 @@ impl Secure {
         Ok(written)
     }
 
-    /// Seals and sends a batch that begins at `from`. 0: the socket has not taken all of it, and it is promised.
+    /// Seals and sends a batch that begins at `from`. If the socket does not take all of it, the records that it took whole count,
+    /// and the rest is promised.
     fn write_batch(
         &mut self,
         stream: &Stream,
@@ -381,8 +387,10 @@ impl Secure {
             return Ok(taken);
         }
         self.unsent.extend_from_slice(sealed.get(sent..).unwrap_or_default());
-        self.promised = taken;
-        Ok(0)
+        // At least a byte is promised, so that the caller flushes the rest.
+        let whole = plain_of_whole_records(sealed, sent, taken).min(taken.saturating_sub(1));
+        self.promised = taken - whole;
+        Ok(whole)
     }
 
     pub(crate) fn send_close_notify(&mut self, stream: &Stream) {
@@ -390,6 +398,24 @@ impl Secure {
         // Without room the peer sees a connection that was cut, as it was.
         let _ = self.flush(stream);
     }
+}
+
+/// How much of `plain` bytes is in the records that end within the first `sent` bytes of `sealed`. All records of a connection
+/// are longer than their content by the same number of bytes.
+fn plain_of_whole_records(sealed: &[u8], sent: usize, plain: usize) -> usize {
+    const HEADER_BYTES: usize = 5;
+    let (mut at, mut records, mut content) = (0, 0, 0);
+    let (mut records_sent, mut content_sent) = (0, 0);
+    while let Some([_, _, _, high, low]) = sealed.get(at..at + HEADER_BYTES) {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        at += HEADER_BYTES + length;
+        (records, content) = (records + 1, content + length);
+        if at <= sent {
+            (records_sent, content_sent) = (records, content);
+        }
+    }
+    let overhead = content.saturating_sub(plain) / records.max(1);
+    content_sent.saturating_sub(records_sent * overhead).min(plain)
 }
 
 /// How large the next records are: small ones at the beginning and after idleness, so that a client sees the first bytes early; then full
@@ -483,6 +509,17 @@ mod tests {
             pace.begin(now_ms);
             assert_eq!(pace.next(RECORD).0, record, "{now_ms}");
         }
+    }
+
+    #[test]
+    fn records_that_were_sent_whole_are_counted() {
+        // Records with 3, 5 and 2 bytes of content, each longer by 4.
+        let sealed = [7, 9, 6].map(|length| [&[23, 3, 3, 0, length][..], &vec![0; length.into()]].concat());
+        let sealed = sealed.concat();
+        for (sent, plain) in [(0, 0), (11, 0), (12, 3), (25, 3), (26, 8), (36, 8), (37, 10)] {
+            assert_eq!(plain_of_whole_records(&sealed, sent, 10), plain, "{sent}");
+        }
+        assert_eq!(plain_of_whole_records(b"no record", 9, 10), 0);
     }
 
     #[test]

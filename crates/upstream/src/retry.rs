@@ -1,6 +1,6 @@
 //! Whether a failed attempt is tried again, where, and what the client gets otherwise: sections U and P2/P3 of the
-//! failure catalogue as one pure table. nginx's `proxy_next_upstream` with two differences: an idempotent request that
-//! lost the keepalive race is always repeated on a fresh connection, without blaming the peer; and a method that is not
+//! failure catalogue as one pure table. nginx's `proxy_next_upstream` with two differences: a request that lost the
+//! keepalive race and may be repeated always is, on a fresh connection, without blaming the peer; and a method that is not
 //! known to be idempotent is treated like POST.
 
 use std::ops::BitOr;
@@ -211,7 +211,7 @@ pub enum Reason {
     Listed,
     /// The failure is not listed.
     NotListed,
-    /// The keepalive race, and the request is idempotent (P2).
+    /// The keepalive race, and the request may be repeated: it is idempotent, or `error non_idempotent` allows it (P2).
     ReusedConnection,
     /// The keepalive race, and the request may not be repeated (P3).
     ReusedConnectionNotRepeatable,
@@ -328,7 +328,7 @@ pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
     }
     let lost_race = failure == Failure::ClosedBeforeHead && attempt.reused;
     if lost_race && !attempt.fresh_retry_used && attempt.body_replayable {
-        if attempt.idempotent {
+        if attempt.idempotent || policy.conditions.contains(Conditions::ERROR | Conditions::NON_IDEMPOTENT) {
             return verdict(Decision::RetrySamePeerFresh, Blame::None, Reason::ReusedConnection);
         }
         if policy.retry_unsent && attempt.proved_unsent {

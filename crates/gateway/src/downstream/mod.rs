@@ -297,8 +297,8 @@ impl Downstream {
         }
     }
 
-    /// `$body_bytes_sent`: bytes of the body that the socket has accepted. For a truncated chunked body that includes
-    /// the framing, as in nginx.
+    /// `$body_bytes_sent`. Over HTTP/1 these are all bytes that the socket has accepted except the final head, as in nginx:
+    /// the framing of chunks and interim responses are among them.
     pub(crate) fn body_bytes_sent(&self) -> u64 {
         match &self.side {
             Side::H1(h1) => h1.body_bytes_sent(),

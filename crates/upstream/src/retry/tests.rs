@@ -168,6 +168,18 @@ fn p02_lost_keepalive_race_is_repeated_once() {
 }
 
 #[test]
+fn p02_lost_post_is_repeated_where_listed() {
+    let reused = Attempt { reused: true, attempts_left: 0, ..POST };
+    let listed = policy(Conditions::DEFAULT | Conditions::NON_IDEMPOTENT);
+    let verdict = decide(ClosedBeforeHead, &reused, &listed);
+    assert_eq!((verdict.decision, verdict.blame), (Decision::RetrySamePeerFresh, Blame::None));
+    let without_error = policy(Conditions::TIMEOUT | Conditions::NON_IDEMPOTENT);
+    assert_eq!(decision(ClosedBeforeHead, &reused, &without_error), fail(502));
+    let again = Attempt { fresh_retry_used: true, reused: false, ..reused };
+    assert_eq!(decision(ClosedBeforeHead, &again, &listed), fail(502));
+}
+
+#[test]
 fn p03_lost_post_fails_unless_proven_undelivered() {
     let reused = Attempt { reused: true, ..POST };
     let verdict = decide(ClosedBeforeHead, &reused, &DEFAULT);

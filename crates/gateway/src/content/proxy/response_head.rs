@@ -270,7 +270,12 @@ impl Exchange {
                 relay.gone = Some(CloseReason::ClientAborted);
                 HeadStep::Relaying(relay)
             }
-            Err(FeedError::Client) => HeadStep::Refused,
+            Err(FeedError::Client) => {
+                if let Some(record) = self.upstream.attempts.last_mut() {
+                    record.response_length = relay.body.received;
+                }
+                HeadStep::Refused
+            }
         }
     }
 

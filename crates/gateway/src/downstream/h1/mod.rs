@@ -35,10 +35,8 @@ pub(crate) struct H1 {
     framing: Framing,
     /// Bytes accepted by the socket: `$bytes_sent`.
     pub(super) bytes_sent: u64,
-    /// Bytes of the body that the socket has accepted or that wait for it.
-    body_bytes: u64,
-    /// Where the final head ends among the bytes for the socket.
-    head_ends_at: u64,
+    /// Bytes of the final head.
+    head_bytes: u64,
     spill: Spill,
     /// Trailers follow the body; they are known when it has ended.
     with_trailers: bool,
@@ -56,8 +54,7 @@ impl H1 {
             connection,
             framing: Framing::Empty,
             bytes_sent: 0,
-            body_bytes: 0,
-            head_ends_at: 0,
+            head_bytes: 0,
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
@@ -95,7 +92,6 @@ impl H1 {
             }
             _ => b"",
         };
-        self.body_bytes += begun.len() as u64;
         let sent = if self.held_back {
             self.write(&[&wire, begun])
         } else {
@@ -113,7 +109,6 @@ impl H1 {
         *offset += sent as u64;
         self.framing = Framing::Length(left - sent as u64);
         self.bytes_sent += sent as u64;
-        self.body_bytes += sent as u64;
         Ok(sent)
     }
 
@@ -123,7 +118,7 @@ impl H1 {
         self.with_trailers = view.head.has_trailers;
         let mut wire = view.head.take_wire();
         terms.encode(view, &mut wire);
-        self.head_ends_at = self.bytes_sent + (self.spill.len() + wire.len()) as u64;
+        self.head_bytes = wire.len() as u64;
         wire
     }
 
@@ -135,12 +130,14 @@ impl H1 {
                 // keeps a bug of ours from breaking the client's framing.
                 let body = &body[..body.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
                 self.framing = Framing::Length(left - body.len() as u64);
-                self.body_bytes += body.len() as u64;
                 if head.is_empty() { self.write(&[body]) } else { self.write(&[head, body]) }
             }
             Framing::UntilClose => {
-                self.body_bytes += body.len() as u64;
-                if head.is_empty() { self.write(&[body]) } else { self.write(&[head, body]) }
+                if head.is_empty() {
+                    self.write(&[body])
+                } else {
+                    self.write(&[head, body])
+                }
             }
             Framing::Chunked => {
                 self.body_ended |= last;
@@ -149,13 +146,10 @@ impl H1 {
                 if last {
                     self.framing = Framing::Length(0);
                 }
-                // As in nginx, the framing counts: everything after the head is body here.
-                self.body_bytes += last_chunk.len() as u64;
                 if body.is_empty() {
                     return self.write(&[head, last_chunk]);
                 }
                 let size = ChunkHeader::new(body.len() as u64);
-                self.body_bytes += (size.as_bytes().len() + body.len() + CHUNK_END.len()) as u64;
                 self.write(&[head, size.as_bytes(), body, CHUNK_END, last_chunk])
             }
         }
@@ -171,7 +165,6 @@ impl H1 {
         encode_lines(trailers, b"", &mut lines, |_, _| {});
         let mut end = Vec::with_capacity(lines.len() + b"0\r\n\r\n".len());
         encode_last_chunk(&lines, &mut end);
-        self.body_bytes += end.len() as u64;
         self.write(&[&end])
     }
 
@@ -209,10 +202,7 @@ impl H1 {
     }
 
     pub(super) fn body_bytes_sent(&self) -> u64 {
-        if self.spill.is_empty() {
-            return self.body_bytes;
-        }
-        self.body_bytes.min(self.bytes_sent.saturating_sub(self.head_ends_at))
+        self.bytes_sent.saturating_sub(self.head_bytes)
     }
 
     pub(super) fn is_complete(&self) -> bool {

@@ -6,14 +6,13 @@
 
 use rules::variable::Variable;
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::cases::{Case, chunked, pattern};
+use super::leaving::{Seen, Way, upstream, with_certificate};
 use super::{Side, Sides, accepted, application, dead_port, start_origin, talk};
-use testkit::Talk;
 use testkit::sides::{Nginx, nginx_or_skip};
+use testkit::{Http2Talk, Peer, Talk};
 
 const TEXT: &str = include_str!("cases/ends.conf");
 
@@ -151,24 +150,147 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A tunnel: its messages, and its end by the client.
-fn tunnel(address: SocketAddr) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream
-        .write_all(b"GET /tunnel/x HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-        .unwrap();
-    let mut heads = Vec::new();
-    let mut buffer = [0; 4096];
-    while !heads.windows(4).any(|window| window == b"\r\n\r\n") {
-        let count = stream.read(&mut buffer).unwrap();
-        assert!(count > 0, "no 101");
-        heads.extend_from_slice(&buffer[..count]);
+/// The end of a tunnel.
+#[derive(Debug, Clone, Copy)]
+enum TunnelEnd {
+    Client(Way),
+    UpstreamFin,
+    UpstreamReset,
+    /// The upstream is silent for longer than `proxy_read_timeout`.
+    Timeout,
+}
+
+impl TunnelEnd {
+    fn all() -> impl Iterator<Item = Self> {
+        let by_client = Way::ALL.into_iter().map(Self::Client);
+        by_client.chain([Self::UpstreamFin, Self::UpstreamReset, Self::Timeout])
     }
-    stream.write_all(b"GET /inside HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).unwrap();
-    assert!(rest.starts_with(b"HTTP/1.1 204"), "{}", rest.escape_ascii());
+}
+
+/// A tunnel with a message each way. Its line follows when it has ended.
+fn tunnel(sides: &Sides, side: Side, end: TunnelEnd) {
+    let way = if let TunnelEnd::Client(way) = end { way } else { Way::Fin };
+    let mut client = way.connect([2, 3].map(|listener| sides.address(side, listener)));
+    let place = format!("{end:?}").replace(['(', ')'], "-");
+    let line = format!("GET /tunnel/{place} HTTP/1.1");
+    client.send(format!("{line}\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"));
+    assert_eq!(client.head().map(|head| head.status()), Some(101), "{place}");
+    client.send("ping");
+    client.expect("hello");
+    match end {
+        TunnelEnd::Client(way) => way.leave(&mut client),
+        _ => {
+            client.rest();
+            // A tunnel of ours passes the upstream's FIN on, and ends when the client has closed its side, too.
+            client.close();
+        }
+    }
+    sides.log_line_of(side, &format!("\"{line}\""));
+}
+
+/// The other end of the tunnels: the path says how it ends them.
+fn tunnel_peer() -> Peer {
+    Peer::script(|mut talk| {
+        let Some(head) = talk.head() else { return };
+        talk.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n");
+        talk.expect("ping");
+        talk.send("hello");
+        match head.target().rsplit('/').next() {
+            Some("UpstreamFin") => talk.close(),
+            Some("UpstreamReset") => talk.reset(),
+            _ => _ = talk.rest(),
+        }
+    })
+}
+
+/// What the configuration sends as `X-Side`: the names of the sides have different lengths.
+fn name_of(sides: &Sides, side: Side) -> String {
+    sides.address(side, 0).ip().to_string()
+}
+
+/// Clients that leave before the response: each waits for its line.
+fn leaving(sides: &Sides, side: Side, seen: &Seen) {
+    let (addresses, name) = ([2, 3].map(|listener| sides.address(side, listener)), name_of(sides, side));
+    // From now on each request of this zone is delayed.
+    talk::run(sides.address(side, 2), &Case::simple("GET", "test", "/delayed/"));
+    for (at, way) in Way::ALL.into_iter().enumerate() {
+        let body = "Content-Type: a/b\r\nContent-Length: 5\r\n\r\nhello";
+        let half = "Content-Length: 10\r\n\r\nhello";
+        for (method, path, rest) in [
+            ("GET", "/silent", "\r\n"),
+            ("GET", "/ignoring/answers", "\r\n"),
+            ("POST", "/silent", body),
+            ("POST", "/streamed/silent", body),
+            ("POST", "/streamed/silent", half),
+            ("GET", "/direct/part", "\r\n"),
+        ] {
+            let place = format!("{way:?}-{}", rest.len());
+            let event = |event| seen.event(&name, &format!("{method}{path}{place}"), event);
+            let mut client = way.connect(addresses);
+            let line = format!("{method} {path}?place={method}{path}{place} HTTP/1.1");
+            client.send(format!("{line}\r\nHost: test\r\n{rest}"));
+            if path.starts_with("/direct") {
+                client.read(20);
+            }
+            event("asked").wait();
+            way.leave(&mut client);
+            let _ = talk::run(sides.address(side, 2), &Case::simple("GET", "test", "/alive"));
+            event("left").raise();
+            sides.log_line_of(side, &format!("\"{line}\""));
+        }
+        // The line of `limit_req`: a client in it leaves.
+        let mut client = way.connect(addresses);
+        let line = format!("GET /delayed/?{at} HTTP/1.1");
+        client.send(format!("{line}\r\nHost: test\r\n\r\n"));
+        let _ = talk::run(sides.address(side, 2), &Case::simple("GET", "test", "/alive"));
+        way.leave(&mut client);
+        sides.log_line_of(side, &format!("\"{line}\""));
+    }
+}
+
+/// How a client over HTTP/2 leaves.
+const WAYS_OVER_HTTP2: [&str; 3] = ["stream", "fin", "reset"];
+
+/// The same over HTTP/2.
+fn leaving_over_http2(sides: &Sides, side: Side, seen: &Seen) {
+    let name = name_of(sides, side);
+    for way in WAYS_OVER_HTTP2 {
+        for (method, path, body) in [
+            ("GET", "/silent", None),
+            ("GET", "/ignoring/answers", None),
+            ("POST", "/silent", Some("hello")),
+            ("POST", "/streamed/silent", Some("hello")),
+            ("GET", "/direct/part", None),
+            ("GET", "/delayed/", None),
+        ] {
+            let place = format!("{method}{path}http2-{way}");
+            let event = |event| seen.event(&name, &place, event);
+            let mut client = Http2Talk::connect(sides.address(side, 2));
+            let target = format!("{path}?place={place}");
+            let fields: &[_] = match body {
+                None => &[(":authority", "test")],
+                Some(_) => &[(":authority", "test"), ("content-length", "5")],
+            };
+            let stream = client.open(method, &target, fields, body.is_none());
+            if let Some(body) = body {
+                client.send(stream, body.as_bytes(), true);
+            }
+            match path {
+                "/delayed/" => client.ping(),
+                "/direct/part" => client.until("a part of the body", |talk| talk.so_far(stream).body == b"hello"),
+                _ => event("asked").wait(),
+            }
+            client.ping();
+            match way {
+                "stream" => client.reset(stream),
+                "fin" => client.close(),
+                _ => client.break_off(),
+            }
+            let _ = talk::run(sides.address(side, 2), &Case::simple("GET", "test", "/alive"));
+            event("left").raise();
+            sides.log_line_of(side, &format!("\"{method} {target} HTTP/2.0\""));
+        }
+    }
 }
 
 /// Ends without a whole request, or without a whole response: each waits for its line.
@@ -249,9 +371,18 @@ fn each_variable_is_logged_alike_after_each_end() {
     let silent = origin::Options { silent: true, ..origin::Options::default() };
     let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
     let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
-    let upstreams = [origin.address(), dead_address, silent.address(), application.address()];
+    let seen = Arc::<Seen>::default();
+    let (leaving_peer, tunnel_peer) = (upstream(&seen), tunnel_peer());
+    let upstreams = [
+        origin.address(),
+        dead_address,
+        silent.address(),
+        application.address(),
+        leaving_peer.address(),
+        tunnel_peer.address(),
+    ];
     let format: Vec<_> = variables().map(|name| format!("{name}=${name}")).collect();
-    let text = TEXT.replace("{format}", &format.join(" ;; "));
+    let (_certificate, text) = with_certificate(&TEXT.replace("{format}", &format.join(" ;; ")));
     let page = pattern(20);
     let files = [("site/a.txt", page), ("site/empty.txt", Vec::new()), ("site/page.html", b"<p>page</p>".to_vec())];
     let sides = Sides::start(&nginx, &text, &upstreams, &files);
@@ -262,8 +393,12 @@ fn each_variable_is_logged_alike_after_each_end() {
         for case in &cases {
             talk::run(sides.address(side, 0), case);
         }
-        tunnel(sides.address(side, 0));
+        for end in TunnelEnd::all() {
+            tunnel(&sides, side, end);
+        }
         unfinished(&sides, side);
+        leaving(&sides, side, &seen);
+        leaving_over_http2(&sides, side, &seen);
         talk::run(sides.address(side, 0), &Case::simple("GET", "test", LAST));
     }
     let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| sides.log_lines(side, LAST));

@@ -1,26 +1,72 @@
-//! A client leaves at each of some twenty points of an exchange, by FIN and by RST, from nginx and from the gateway.
-//! Compares the access log, whether the upstream's connection is closed, and whether the client's place is free again.
+//! A client leaves at each of some twenty points of an exchange, in each way that TCP and TLS have, from nginx and from
+//! the gateway. Compares the access log, whether the upstream's connection is closed, and whether the client's place is
+//! free again.
 
 use std::collections::BTreeMap;
+use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use testkit::{Deaf, Peer, Refusing, Signal, Talk};
-
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
+use testkit::{Authority, Deaf, Peer, Refusing, Signal, Talk};
+use tls::{ClientSide, Trust};
 
 const TEXT: &str = include_str!("cases/leaving.conf");
 
 /// More than the sockets between a server and a client that reads nothing can hold.
 const LONG_BYTES: usize = 30_000_000;
 
+/// More than a head: a part of the body has arrived.
+const BEGUN: usize = 400;
+
+const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 /// How a client leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Fin,
     Reset,
+    /// Under TLS: close_notify and FIN.
+    SecureEnd,
+    /// Under TLS: FIN without close_notify.
+    SecureCut,
+    /// Under TLS: RST.
+    SecureReset,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 5] = [Self::Fin, Self::Reset, Self::SecureEnd, Self::SecureCut, Self::SecureReset];
+
+    /// A client of the plain address or of the one with TLS.
+    pub(super) fn connect(self, [plain, secure]: [SocketAddr; 2]) -> Talk {
+        match self {
+            Self::Fin | Self::Reset => Talk::connect(plain),
+            Self::SecureEnd | Self::SecureCut | Self::SecureReset => connect_secure(secure),
+        }
+    }
+
+    pub(super) fn leave(self, client: &mut Talk) {
+        match self {
+            Self::Fin | Self::SecureEnd => client.half_close(),
+            Self::SecureCut => client.socket().shutdown(Shutdown::Write).unwrap(),
+            Self::Reset | Self::SecureReset => client.reset(),
+        }
+    }
+}
+
+/// A client under TLS.
+fn connect_secure(address: SocketAddr) -> Talk {
+    let anyone = ClientSide::new(Trust::Anyone).build().unwrap();
+    Talk::connect_secure(address, &anyone, "leaving.test").unwrap()
+}
+
+/// A certificate in a folder, which is `{tls}` in the text.
+pub(super) fn with_certificate(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new("Leaving").issue(&["leaving.test"]).write(folder.path(), "own");
+    let text = text.replace("{tls}", folder.path().to_str().unwrap());
+    (folder, text)
 }
 
 /// When it leaves.
@@ -57,12 +103,19 @@ struct Point {
 }
 
 impl Point {
-    /// A line as it is compared. A begun head may come before or behind the client's end, and nginx takes the status from it.
+    /// A line as it is compared. A begun head may come before or behind the client's end, and nginx takes the status from
+    /// it. The kernel decides how much of a long body was sent.
     fn shown(&self, line: &str) -> String {
-        match line.strip_suffix(" 200") {
+        let (rest, bytes) = line.rsplit_once(' ').unwrap_or_default();
+        let bytes = match bytes.parse::<u64>() {
+            Ok(sent) if sent > 0 && self.sends.contains("long?") => "some",
+            _ => bytes,
+        };
+        let rest = match rest.strip_suffix(" 200") {
             Some(rest) if self.name.starts_with("half head") => format!("{rest} -"),
-            _ => line.to_owned(),
-        }
+            _ => rest.to_owned(),
+        };
+        format!("{rest} {bytes}")
     }
 }
 
@@ -97,6 +150,8 @@ fn points() -> Vec<Point> {
         post("waits, with a streamed body", "/streamed/silent", ten, "helloworld", Asked, Closed),
         post("waits, with streamed chunks", "/streamed/silent", chunked, "5\r\nhello\r\n0\r\n\r\n", Asked, Closed),
         get("ignoring", "/ignoring/answers", Asked, Answers),
+        get("ignoring, without buffers", "/ignoring-direct/answers", Asked, Answers),
+        post("continued", "/silent", "Content-Length: 10\r\nExpect: 100-continue", "", Heard(CONTINUE.len()), Unasked),
         get("connecting", "/deaf/x", Read, Unasked),
         get("second attempt", "/again/silent", Asked, Closed),
         get("delayed", "/delayed/x", Read, Unasked),
@@ -105,23 +160,23 @@ fn points() -> Vec<Point> {
         get("half response", "/direct/part", Heard(20), Closed),
         get("half response in chunks", "/direct/chunks", Heard(20), Closed),
         get("half response until close", "/direct/until-close", Heard(20), Closed),
-        get("unread response", "/long", Heard(20), Closed),
-        get("response at a rate", "/slow/long", Heard(20), Closed),
-        get("unread file", "/file/long", Heard(20), Unasked),
-        get("file at a rate", "/slowfile/long", Heard(20), Unasked),
+        get("unread response", "/long", Heard(BEGUN), Closed),
+        get("response at a rate", "/slow/long", Heard(BEGUN), Closed),
+        get("unread file", "/file/long", Heard(BEGUN), Unasked),
+        get("file at a rate", "/slowfile/long", Heard(BEGUN), Unasked),
         get("idle", "/quick", Heard(HELLO.len()), Answers),
     ]
 }
 
 /// What the upstream has seen, by side and request.
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     signals: Mutex<BTreeMap<String, Signal>>,
 }
 
 impl Seen {
     /// The signal of this event, for the side that raises it and the side that waits.
-    fn event(&self, side: &str, name: &str, event: &str) -> Signal {
+    pub(super) fn event(&self, side: &str, name: &str, event: &str) -> Signal {
         self.signals.lock().unwrap().entry(format!("{side} {name} {event}")).or_default().clone()
     }
 }
@@ -147,7 +202,7 @@ fn answer(talk: &mut Talk, behaviour: &str, left: &Signal) {
     }
 }
 
-fn upstream(seen: &Arc<Seen>) -> Peer {
+pub(super) fn upstream(seen: &Arc<Seen>) -> Peer {
     let seen = Arc::clone(seen);
     Peer::script(move |mut talk| {
         let Some(head) = talk.head() else { return };
@@ -172,9 +227,9 @@ struct Outcome {
 
 fn run(sides: &Sides, side: Side, seen: &Seen, point: &Point, way: Way) -> Outcome {
     let name = format!("{}-{way:?}", point.name.replace([' ', ','], "-"));
-    let (address, side_name) = (sides.address(side, 0), side.name());
-    let event = |event| seen.event(side_name, &name, event);
-    let mut client = Talk::connect(address);
+    let event = |event| seen.event(side.name(), &name, event);
+    let begun = sides.log_text(side).len();
+    let mut client = way.connect([0, 1].map(|listener| sides.address(side, listener)));
     let port = client.address().port();
     client.send(point.sends.replace("NAME", &name));
     match point.when {
@@ -182,17 +237,14 @@ fn run(sides: &Sides, side: Side, seen: &Seen, point: &Point, way: Way) -> Outco
         When::Asked => event("asked").wait(),
         When::Heard(bytes) => _ = client.read(bytes),
     }
-    match way {
-        Way::Fin => client.half_close(),
-        Way::Reset => client.reset(),
-    }
+    way.leave(&mut client);
     assert_eq!(ask(sides, side, "/alive"), 204);
     event("left").raise();
     if point.upstream == Upstream::Closed {
         event("closed").wait();
     }
     let mark = format!("{port} ");
-    let line = point.is_logged.then(|| point.shown(&sides.log_line_of(side, &mark)[mark.len()..]));
+    let line = point.is_logged.then(|| point.shown(&sides.log_line_since(side, begun, &mark)[mark.len()..]));
     Outcome { line, next: ask(sides, side, &format!("/quick?place={name}")) }
 }
 
@@ -207,14 +259,15 @@ fn differences(nginx: &Path) -> Vec<String> {
     let seen = Arc::<Seen>::default();
     let (peer, deaf, refusing) = (upstream(&seen), Deaf::new(), Refusing::new());
     let upstreams = [peer.address(), deaf.address(), refusing.address()];
-    let sides = Sides::start(nginx, TEXT, &upstreams, &[("files/long", vec![b'x'; LONG_BYTES])]);
+    let (_certificate, text) = with_certificate(TEXT);
+    let sides = Sides::start(nginx, &text, &upstreams, &[("files/long", vec![b'x'; LONG_BYTES])]);
     for side in [Side::Nginx, Side::Ours] {
         // From now on every request of this zone is delayed.
         assert_eq!(ask(&sides, side, "/delayed/quick"), 200);
     }
     let mut wrong = Vec::new();
     for point in points() {
-        for way in [Way::Fin, Way::Reset] {
+        for way in Way::ALL {
             let theirs = run(&sides, Side::Nginx, &seen, &point, way);
             let ours = run(&sides, Side::Ours, &seen, &point, way);
             if theirs != ours {
@@ -223,6 +276,32 @@ fn differences(nginx: &Path) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// The status, and the bytes of the body, of a request under TLS whose client sends close_notify before the answer.
+fn ends_session(sides: &Sides, side: Side, seen: &Seen) -> String {
+    let event = |event| seen.event(side.name(), "session", event);
+    let mut client = connect_secure(sides.address(side, 1));
+    let mark = format!("{} ", client.address().port());
+    client.send("GET /answers?place=session HTTP/1.1\r\nHost: a\r\n\r\n");
+    event("asked").wait();
+    client.end_session();
+    assert_eq!(ask(sides, side, "/alive"), 204);
+    event("left").raise();
+    sides.log_line_of(side, &mark)[mark.len()..].to_owned()
+}
+
+#[test]
+fn close_notify_alone_is_half_a_close_as_in_nginx() {
+    for nginx in [Nginx::Old, Nginx::New].into_iter().filter_map(|nginx| nginx_or_skip(nginx)) {
+        let seen = Arc::<Seen>::default();
+        let (peer, unused) = (upstream(&seen), Refusing::new());
+        let (_certificate, text) = with_certificate(TEXT);
+        let sides = Sides::start(&nginx, &text, &[peer.address(), unused.address(), unused.address()], &[]);
+        let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| ends_session(&sides, side, &seen));
+        assert!(theirs.starts_with("200 [OK]"), "{theirs}");
+        assert_eq!(theirs, ours, "{}", nginx.display());
+    }
 }
 
 #[test]
