@@ -183,7 +183,7 @@ pub(crate) async fn lease<C: Caller>(
             }
             Open::Full { limit, evicted } => {
                 drop(evicted);
-                // Callers in line are served before those who seek.
+                // Callers in line are served before callers that seek.
                 seeker = None;
                 match wait_in_line(caller, wanted, limit, times, || false).await? {
                     None => continue,

@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_encoded_in_the_order_and_the_spelling_of_its_fields() {
+    fn a_head_keeps_order_and_spelling_of_its_fields() {
         let fields = "HTTP/1.1 200 OK then\r\nserver: up\r\nX-A: odd\r\nVary: x\r\nX-B: 1\r\n";
         let own = "Content-Length: 5\r\nConnection: keep-alive\r\n\r\n";
         assert_eq!(encoded(TERMS, &filled()), format!("{fields}{own}"));
     }
 
     #[test]
-    fn the_client_and_what_is_known_of_the_body_decide_its_framing() {
+    fn client_and_known_length_decide_the_framing() {
         let head = |length, has_trailers| {
             let mut head = filled();
             (head.length, head.has_trailers) = (length, has_trailers);
