@@ -31,7 +31,7 @@ pub(crate) fn dial(
     task: TaskId,
 ) -> io::Result<(Transport, Option<PortUse>)> {
     let stream = thread.reactor.connect(address, options, task)?;
-    let port = thread.shared.ports.opened(&stream, address);
+    let port = thread.registry.ports.opened(&stream, address);
     Ok((Transport::plain(stream), port))
 }
 
@@ -143,7 +143,7 @@ impl Wanted<'_> {
                 sources.push(source);
             }
             (SourcePlan::Pool(pool), PeerAddress::Ip(to)) => {
-                let ordered = caller.thread().shared.ports.by_free_ports(pool, *to);
+                let ordered = caller.thread().registry.ports.by_free_ports(pool, *to);
                 sources.extend(ordered.into_iter().map(|ip| Some((ip, None))));
             }
             _ => {}
@@ -189,7 +189,7 @@ pub(super) fn log_no_port(
         }
         _ => {
             let from = ip.map_or_else(|| "any address".to_owned(), |ip| ip.to_string());
-            let count = caller.thread().shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
+            let count = caller.thread().registry.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
                 format!(" (of {} ports {} are in use and {} in TIME_WAIT)", stand.ports, stand.used, stand.time_wait)
             });
             format!("connect() failed ({error}), no local port is free from {from} to {peer}{count}")

@@ -72,7 +72,7 @@ impl Wanted<'_> {
     pub(crate) fn lease_idle(&self, caller: &impl Caller) -> Option<Box<Leased>> {
         let thread = caller.thread();
         loop {
-            let checkout = thread.shared.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
+            let checkout = thread.registry.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
             if let Some(up) = self.take_over(caller, checkout) {
                 return Some(up);
             }
@@ -81,7 +81,7 @@ impl Wanted<'_> {
 
     fn seek(&self, caller: &impl Caller) -> Option<Seeker<'static, IdleSocket>> {
         let thread = caller.thread();
-        thread.shared.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
+        thread.registry.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
     }
 
     /// The handshake for a new connection.
@@ -158,7 +158,7 @@ pub(crate) async fn lease<C: Caller>(
     times: &mut WaitTimes,
 ) -> Result<Box<Leased>, Failure> {
     let thread = caller.thread();
-    let pool: &'static UpstreamPool = &thread.shared.pool;
+    let pool: &'static UpstreamPool = &thread.registry.pool;
     let mut seeker = None;
     if wanted.may_reuse() {
         if let Some(up) = wanted.lease_idle(caller) {
@@ -216,7 +216,7 @@ pub(crate) async fn wait_in_line<C: Caller>(
 ) -> Result<Option<Grant<'static, IdleSocket>>, Failure> {
     let thread = caller.thread();
     let token = wake_token(thread.index, caller.task());
-    let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.asked.key, token) else {
+    let Ok(mut waiter) = thread.registry.pool.wait(thread.id(), wanted.asked.key, token) else {
         let message = format!("upstream connection limit reached ({limit:?}) while connecting to upstream");
         caller.say(Level::Error, &message);
         return Err(Failure::NotAdmitted);

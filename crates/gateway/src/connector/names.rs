@@ -77,7 +77,7 @@ async fn look_up<C: Caller>(
     question: &Arc<Question>,
 ) -> Result<Result<Arc<[Found]>, NameFailure>, NoAddress> {
     let thread = caller.thread();
-    let names = &thread.shared.names;
+    let names = &thread.registry.names;
     let token = wake_token(thread.index, caller.task());
     // The control plane ends a lookup after the timeout with the answers so far; the margin lets this exchange see
     // them.

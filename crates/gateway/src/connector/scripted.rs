@@ -39,8 +39,8 @@ pub(super) struct ScriptedCaller {
 
 impl ScriptedCaller {
     pub(super) fn new(script: impl IntoIterator<Item = During>) -> Self {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
-        let thread = Rc::new(WorkerThread::new(0, shared, Reactor::new().expect("a reactor")));
+        let registry = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
+        let thread = Rc::new(WorkerThread::new(0, registry, Reactor::new().expect("a reactor")));
         let task = thread.reactor.create_task();
         let script = RefCell::new(script.into_iter().collect());
         Self { thread, task, hub: Rc::default(), script, said: RefCell::default() }
@@ -104,7 +104,7 @@ impl Caller for ScriptedCaller {
 /// The generation of the text in `http`, bound in the caller's registry.
 #[track_caller]
 pub(super) fn generation(caller: &ScriptedCaller, http: &str) -> Arc<Generation> {
-    match caller.thread.shared.bind(plan(http)) {
+    match caller.thread.registry.bind(plan(http)) {
         Ok(bound) => bound.generation,
         Err(found) => panic!("{found:?}"),
     }
@@ -254,7 +254,7 @@ mod tests {
         let key = generation.proxies.get(0).group.members.of(&None).expect("peers").peers[0].key;
         let address = PeerAddress::Ip(listener.local_addr().expect("an address"));
         assert_eq!(open_spare(caller.thread(), key, &address, &warming()), Spare::Opening);
-        assert_eq!(caller.thread().shared.pool.peer_connections(key), 1);
+        assert_eq!(caller.thread().registry.pool.peer_connections(key), 1);
         assert!(listener.accept().is_ok());
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let nowhere = PeerAddress::Unix("/nowhere/at/all.sock".into());
         assert_eq!(open_spare(caller.thread(), key, &nowhere, &warming()), Spare::Refused);
         assert!(caller.thread().pauses.holds(key, caller.thread().reactor.now()));
-        assert_eq!(caller.thread().shared.pool.peer_connections(key), 0, "the permit came back");
+        assert_eq!(caller.thread().registry.pool.peer_connections(key), 0, "the permit came back");
     }
 
     #[test]

@@ -226,9 +226,9 @@ impl Exchange {
             return;
         }
         let stated = self.answer().and_then(|answer| answer.head.content_length).unwrap_or(0);
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let bytes = storing.body_start.saturating_add(stated);
-        match self.offload(move || zone.open_shared(shared, key, bytes)).await.flatten() {
+        match self.offload(move || zone.open_shared(registry, key, bytes)).await.flatten() {
             Ok((file, reader)) => {
                 let known = FillHead {
                     text: storing.text.clone(),
@@ -256,11 +256,11 @@ impl Exchange {
             storing.keep(pending, behind);
             return;
         }
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
         let bytes = Arc::clone(&pending);
         let job = move || -> io::Result<StoreFile> {
-            let file = zone.open_store(shared, key, file)?;
+            let file = zone.open_store(registry, key, file)?;
             file.write(offset, &bytes)?;
             Ok(file)
         };
@@ -324,11 +324,11 @@ impl Exchange {
 
     async fn finish_file(&mut self, storing: &mut Storing, pending: &Arc<Vec<u8>>) -> io::Result<()> {
         let beginning = storing.entry.encode(&storing.text, &storing.head).ok_or(io::ErrorKind::InvalidData)?;
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
         let pending = Arc::clone(pending);
         let job = move || -> io::Result<()> {
-            let file = zone.open_store(shared, key, file)?;
+            let file = zone.open_store(registry, key, file)?;
             file.write(offset, &pending)?;
             zone.finish(file, key, &beginning)
         };
@@ -341,12 +341,12 @@ impl Exchange {
     /// Tells the index that the file of a key exists. The key may differ from the requested one if the response has
     /// another `Vary` now.
     fn note_stored(&mut self, key: Key, bytes: u64) {
-        let (now_s, shared) = (self.now_s(), self.thread.shared);
+        let (now_s, registry) = (self.now_s(), self.thread.registry);
         let Some(caching) = &mut self.upstream.cache else { return };
         match &mut caching.hold {
             Some(hold) if caching.key == key => hold.stored(bytes),
             _ => {
-                if let Ok((mut hold, _)) = caching.zone.enter(shared, key, caching.main, 1, now_s) {
+                if let Ok((mut hold, _)) = caching.zone.enter(registry, key, caching.main, 1, now_s) {
                     hold.stored(bytes);
                 }
             }

@@ -19,7 +19,7 @@ impl Exchange {
     /// Logs at another level. The most specific `error_log` gets the line.
     pub(crate) fn log_at(&self, level: Level, message: &str) {
         let request = &self.request;
-        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
+        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.registry.error_log);
         let written = log.request_line(
             self.thread.index,
             level,

@@ -151,10 +151,10 @@ impl ExchangeView<'_> {
                 true
             }
             Variable::Capture(group) => optional(exchange.routing.captures.borrow().group(usize::from(*group)), out),
-            Variable::ConnectionsActive => number(exchange.thread.shared.totals_of_all().active, out),
-            Variable::ConnectionsReading => number(exchange.thread.shared.totals_of_all().reading, out),
-            Variable::ConnectionsWriting => number(exchange.thread.shared.totals_of_all().writing, out),
-            Variable::ConnectionsWaiting => number(exchange.thread.shared.totals_of_all().waiting, out),
+            Variable::ConnectionsActive => number(exchange.thread.registry.totals_of_all().active, out),
+            Variable::ConnectionsReading => number(exchange.thread.registry.totals_of_all().reading, out),
+            Variable::ConnectionsWriting => number(exchange.thread.registry.totals_of_all().writing, out),
+            Variable::ConnectionsWaiting => number(exchange.thread.registry.totals_of_all().waiting, out),
             Variable::FastcgiScriptName | Variable::FastcgiPathInfo => exchange.write_script(variable, out),
             Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort

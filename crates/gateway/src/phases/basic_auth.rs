@@ -29,8 +29,8 @@ impl Exchange {
             self.error_log(&format!("\"{}\" is no path of a file", quoted(&path)));
             return AccessVerdict::Failed(500);
         }
-        let (shared, user, shown) = (self.thread.shared, quoted(credentials.user()), quoted(&path));
-        let checked = self.offload_to(&shared.hashing, move || shared.user_files.check(&path, &credentials)).await;
+        let (registry, user, shown) = (self.thread.registry, quoted(credentials.user()), quoted(&path));
+        let checked = self.offload_to(&registry.hashing, move || registry.user_files.check(&path, &credentials)).await;
         let check = match checked {
             Ok((check, news)) => {
                 if let Some(news) = news {

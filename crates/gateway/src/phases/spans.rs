@@ -40,7 +40,7 @@ impl Exchange {
     pub(crate) fn finish_trace(&self) {
         let spans = self.spans();
         if !spans.is_empty() {
-            self.thread.shared.spans.push(spans, &self.thread.shared.error_log);
+            self.thread.registry.spans.push(spans, &self.thread.registry.error_log);
         }
     }
 

@@ -14,7 +14,7 @@ impl StreamSession {
     fn error_log(&self) -> &ErrorLog {
         match self.plan().error_log {
             Some(id) => &self.generation.error_logs[id.0 as usize],
-            None => &self.thread.shared.error_log,
+            None => &self.thread.registry.error_log,
         }
     }
 

@@ -52,10 +52,10 @@ impl Worker {
         if let Some(pairs) = finder.cached(&sources, Instant::now()) {
             return Search::Found(pairs);
         }
-        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), connection.task);
+        let (registry, worker, task) = (self.thread.registry, usize::from(self.thread.index), connection.task);
         let finder = finder.clone();
         let job = move || finder.find(&sources, &made.passwords);
-        match shared.offload.submit(job, move || shared.send(worker, Message::Wake(task))) {
+        match registry.offload.submit(job, move || registry.send(worker, Message::Wake(task))) {
             Ok(pending) => Search::Waits(Box::new(SecuringWait::Certificates(pending))),
             Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
         }

@@ -202,7 +202,7 @@ async fn open<C: Caller>(
         return Ok(());
     }
     for _ in 0..LINE_ROUNDS_MAX {
-        let permit = match thread.shared.pool.open(thread.id(), wanted.asked.key) {
+        let permit = match thread.registry.pool.open(thread.id(), wanted.asked.key) {
             Open::Connect { permit, evicted } => {
                 drop(evicted);
                 permit

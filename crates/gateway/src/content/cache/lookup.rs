@@ -238,7 +238,7 @@ impl Exchange {
         else {
             return Consulted::Ask;
         };
-        let Ok((mut hold, mut found)) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+        let Ok((mut hold, mut found)) = zone.enter(self.thread.registry, key, main, cache.min_uses, now_s) else {
             let message = format!("cache zone \"{}\" is full of keys in use; the response is not cached", zone.name);
             self.log_at(Level::Alert, &message);
             return self.ask_without_storing();
@@ -260,7 +260,7 @@ impl Exchange {
             match opened {
                 OpenedCached::Variant(variant) if key == main => {
                     key = variant;
-                    let Ok(entered) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+                    let Ok(entered) = zone.enter(self.thread.registry, key, main, cache.min_uses, now_s) else {
                         return self.ask_without_storing();
                     };
                     (hold, found) = entered;
@@ -386,7 +386,7 @@ impl Exchange {
         if !entry.is_fresh(self.now_s()) || self.asks_for_several_ranges() {
             return OpenedCached::Nothing;
         }
-        let joined = fill.join(wake_token(self.thread.index, self.task()), self.thread.shared);
+        let joined = fill.join(wake_token(self.thread.index, self.task()), self.thread.registry);
         joined.map_or(OpenedCached::Nothing, OpenedCached::Fill)
     }
 

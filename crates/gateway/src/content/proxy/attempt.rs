@@ -390,7 +390,7 @@ impl Exchange {
             Box::pin(self.finish_saved(saving)).await;
         }
         if let Some(from) = relay.behind {
-            let reader = fill.map(|fill| Reader::of_owner(fill, self.thread.shared));
+            let reader = fill.map(|fill| Reader::of_owner(fill, self.thread.registry));
             Box::pin(self.send_rest(reader, from, relay_plan.buffer_bytes)).await;
         }
         AttemptEnd::Served
