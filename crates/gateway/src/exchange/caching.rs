@@ -158,12 +158,12 @@ impl Exchange {
 
     /// Whether the response of the upstream may be stored, as far as is known.
     pub(crate) fn is_cacheable(&self) -> bool {
-        self.upstream.cache.as_ref().is_some_and(|caching| caching.cacheable)
+        self.upstream.caching().is_some_and(|caching| caching.cacheable)
     }
 
     /// Whether this exchange decides conditions and ranges of the response, not the upstream.
     pub(crate) fn edits_cached(&self) -> bool {
-        self.upstream.cache.as_ref().is_some_and(|caching| caching.edits)
+        self.upstream.caching().is_some_and(|caching| caching.edits)
     }
 
     /// Whether one of these values means yes: neither empty nor `0`.
@@ -205,7 +205,7 @@ impl Exchange {
 
     /// The validators for a conditional request to the upstream: the date and the tag of the stale response.
     pub(crate) fn cache_validators(&self) -> Option<(Option<i64>, &[u8])> {
-        let caching = self.upstream.cache.as_ref().filter(|caching| caching.status == CacheStatus::Expired)?;
+        let caching = self.upstream.caching().filter(|caching| caching.status == CacheStatus::Expired)?;
         let revalidates = self.cache_plan().is_some_and(|cache| cache.revalidate);
         revalidates.then_some((caching.validators.0, &*caching.validators.1))
     }
@@ -219,7 +219,7 @@ impl Exchange {
     /// room for the body if its length is known: a full disk is found out before another request depends on it.
     pub(crate) async fn share_store(&mut self, storing: &mut Storing) {
         let has_lock = self.cache_plan().is_some_and(|cache| cache.lock.is_some());
-        let is_shared = self.upstream.cache.as_ref().is_some_and(|caching| {
+        let is_shared = self.upstream.caching().is_some_and(|caching| {
             caching.key == storing.key && caching.hold.as_ref().is_some_and(CacheHold::may_share)
         });
         if !has_lock || !is_shared {
@@ -237,7 +237,7 @@ impl Exchange {
                     body_start: storing.body_start,
                 };
                 let owner = wake_token(self.thread.index, self.task());
-                let hold = self.upstream.cache.as_ref().and_then(|caching| caching.hold.as_ref());
+                let hold = self.upstream.caching().and_then(|caching| caching.hold.as_ref());
                 storing.filling = hold.map(|hold| hold.begin_fill(key, known, reader, owner));
                 storing.file = Some(file);
             }
@@ -291,7 +291,7 @@ impl Exchange {
         if let Some(filling) = &storing.filling {
             filling.leave_file();
         }
-        if let Some(caching) = self.upstream.cache.as_mut().filter(|caching| caching.key == storing.key)
+        if let Some(caching) = self.upstream.caching_mut().filter(|caching| caching.key == storing.key)
             && caching.found.is_none()
             && let Some(hold) = &mut caching.hold
         {
@@ -342,7 +342,7 @@ impl Exchange {
     /// another `Vary` now.
     fn note_stored(&mut self, key: Key, bytes: u64) {
         let (now_s, registry) = (self.now_s(), self.thread.registry);
-        let Some(caching) = &mut self.upstream.cache else { return };
+        let Some(caching) = self.upstream.caching_mut() else { return };
         match &mut caching.hold {
             Some(hold) if caching.key == key => hold.stored(bytes),
             _ => {

@@ -354,7 +354,7 @@ impl ExchangeView<'_> {
 
     /// Values of all attempts, separated by commas, or by a colon if an internal redirect led to another proxy.
     fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let attempts = &self.exchange.upstream.attempts.all;
+        let attempts = self.exchange.upstream.attempts().all();
         if attempts.is_empty() {
             return false;
         }

@@ -437,7 +437,7 @@ impl<'p> Recording<'p> {
 
     fn note_cache(&mut self, exchange: &Exchange, used: &CacheNote<'_>) {
         let at = self.directive(exchange, &["proxy_cache", "fastcgi_cache", "scgi_cache", "uwsgi_cache"]);
-        let known = exchange.upstream.cache.as_deref();
+        let known = exchange.upstream.caching();
         match used {
             CacheNote::Unused => self.step(Phase::Cache, "The cache is not used for this request.", at),
             CacheNote::Purges { zone } => {

@@ -53,7 +53,7 @@ impl Exchange {
         }
         let trace = Rc::clone(trace);
         // The starter of a slice gets the records of its attempts.
-        let attempts = if self.upstream.is_told() { &[][..] } else { &self.upstream.attempts.all };
+        let attempts = if self.upstream.reports_attempts() { &[][..] } else { self.upstream.attempts().all() };
         let mut spans: Vec<Span> =
             (1..).zip(attempts).map(|(number, record)| self.attempt_span(&trace, number, record)).collect();
         if !self.is_subrequest() {
