@@ -117,7 +117,7 @@ impl Wanted<'_> {
             Ok(up) => up,
             Err(error) => {
                 let message = format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error));
-                caller.say(Level::Error, &message);
+                caller.log_line(Level::Error, &message);
                 return None;
             }
         };
@@ -147,7 +147,7 @@ async fn find_side(caller: &impl Caller, sides: &Arc<NamedSides>, source: &PairS
         Ok(Err(message)) => message,
         Err(error) => format!("cannot load certificate: {error}"),
     };
-    caller.say(Level::Error, &format!("{message} while SSL handshaking to upstream"));
+    caller.log_line(Level::Error, &format!("{message} while SSL handshaking to upstream"));
     Err(Failure::NoCertificate)
 }
 
@@ -201,7 +201,7 @@ pub(crate) async fn lease<C: Caller>(
         let handshake = wanted.handshake(caller).await?;
         return connect(caller, wanted, permit, seeker, handshake, times).await;
     }
-    caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
+    caller.log_line(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
     Err(Failure::ConnectFailed)
 }
 
@@ -218,7 +218,7 @@ pub(crate) async fn wait_in_line<C: Caller>(
     let token = wake_token(thread.index, caller.task());
     let Ok(mut waiter) = thread.registry.pool.wait(thread.id(), wanted.asked.key, token) else {
         let message = format!("upstream connection limit reached ({limit:?}) while connecting to upstream");
-        caller.say(Level::Error, &message);
+        caller.log_line(Level::Error, &message);
         return Err(Failure::NotAdmitted);
     };
     let began = thread.reactor.now();
@@ -232,7 +232,7 @@ pub(crate) async fn wait_in_line<C: Caller>(
         let waited = Duration::from_millis(thread.reactor.now().since(began));
         let Some(left) = wanted.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
             let message = format!("no upstream connection became free ({limit:?}) while connecting to upstream");
-            caller.say(Level::Error, &message);
+            caller.log_line(Level::Error, &message);
             break Err(Failure::NotAdmitted);
         };
         if caller.wait_for(None, left).await == Woken::PeerGone {

@@ -167,7 +167,7 @@ impl Exchange {
     }
 
     /// Whether one of these values means yes: neither empty nor `0`.
-    pub(crate) fn says_yes(&self, list: &[Template]) -> bool {
+    pub(crate) fn any_is_true(&self, list: &[Template]) -> bool {
         list.iter().any(|template| {
             let mut value = Vec::new();
             template.write(&ExchangeView::of(self), &mut value);

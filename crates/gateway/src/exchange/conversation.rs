@@ -112,8 +112,8 @@ impl Conversation {
         self.call_deadline
     }
 
-    /// Sits down at a peer, after leaving the last one.
-    pub(crate) fn sit(&mut self, seat: Seat) {
+    /// Takes a seat at a peer, after leaving the last one.
+    pub(crate) fn take_seat(&mut self, seat: Seat) {
         self.seat = Some(seat);
     }
 

@@ -97,7 +97,7 @@ impl Exchange {
     /// `auth_jwt_require`
     fn check_requires(&mut self, plan: &JwtPlan) -> AccessVerdict {
         for require in &plan.requires {
-            let holds = require.values.iter().all(|value| self.says_yes(std::slice::from_ref(value)));
+            let holds = require.values.iter().all(|value| self.any_is_true(std::slice::from_ref(value)));
             if !holds {
                 self.client_log("auth_jwt: a value of \"auth_jwt_require\" is empty or 0");
                 self.count_refusal(JwtRefusal::Requirement);

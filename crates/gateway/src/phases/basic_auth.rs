@@ -34,7 +34,7 @@ impl Exchange {
         let check = match checked {
             Ok((check, news)) => {
                 if let Some(news) = news {
-                    self.say_bad_lines(&shown, &news);
+                    self.log_bad_lines(&shown, &news);
                 }
                 check
             }
@@ -73,7 +73,7 @@ impl Exchange {
         if is_missing { AccessVerdict::Deny(403) } else { AccessVerdict::Failed(500) }
     }
 
-    fn say_bad_lines(&self, path: &str, news: &BadLines) {
+    fn log_bad_lines(&self, path: &str, news: &BadLines) {
         let numbers: Vec<String> = news.first.iter().map(u64::to_string).collect();
         let more = if news.count > news.first.len() as u64 { " and more" } else { "" };
         let numbers = numbers.join(", ");

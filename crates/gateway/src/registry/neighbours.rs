@@ -29,7 +29,7 @@ pub trait Neighbours: Send + Sync {
     fn totals(&self) -> Vec<Totals>;
 
     /// No descriptor is left here: the other processes accept what waits at the listeners. `false`: no other process can.
-    fn call_for_help(&self) -> bool;
+    fn request_accepts(&self) -> bool;
 }
 
 /// Figures of other processes, as `figures` made them.
@@ -149,7 +149,7 @@ mod tests {
             Vec::new()
         }
 
-        fn call_for_help(&self) -> bool {
+        fn request_accepts(&self) -> bool {
             false
         }
     }

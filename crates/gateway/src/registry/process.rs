@@ -35,7 +35,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use upstream::balance::{PeerHealth, PeerMode};
-use upstream::ports::Stand;
+use upstream::ports::PairUsage;
 use upstream::shared::PeerId;
 
 /// Messages to a worker from other workers and from the control plane.
@@ -465,7 +465,7 @@ impl Registry {
     }
 
     /// The state of local ports, for each source address and peer with recently opened connections.
-    pub fn ports(&self) -> Vec<Stand> {
+    pub fn ports(&self) -> Vec<PairUsage> {
         self.ports.usages()
     }
 

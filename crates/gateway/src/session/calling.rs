@@ -60,7 +60,7 @@ impl Caller for StreamSession {
         executor::suspend().await;
     }
 
-    fn say(&self, level: Level, message: &str) {
+    fn log_line(&self, level: Level, message: &str) {
         self.log(level, message);
     }
 

@@ -90,7 +90,7 @@ impl StreamSession {
             response_us: attempt.session_us,
             response_length: 0,
             bytes_received: 0,
-            bytes_sent: attempt.greeting_bytes,
+            bytes_sent: attempt.proxy_header_bytes,
             separator: b", ",
         };
         let attempts: Box<[TunnelAttempt]> = self.attempts.iter().map(attempt).collect();

@@ -133,7 +133,7 @@ impl Worker {
                 and_more(kept_back)
             ));
         }
-        let helped = self.thread.registry.neighbours.get().is_some_and(|neighbours| neighbours.call_for_help());
+        let helped = self.thread.registry.neighbours.get().is_some_and(|neighbours| neighbours.request_accepts());
         self.pause_accept();
         self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
         if !helped && !self.displace() {

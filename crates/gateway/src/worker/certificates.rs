@@ -1,11 +1,11 @@
 //! Certificates that a handshake names by variables. The handshake waits while another thread reads their files.
 
 use crate::downstream::h1::connection::Connection;
-use crate::exchange::handshake_view::HandshakeView;
 use crate::plan::tls::PairSource;
 use crate::registry::process::Message;
 use crate::registry::tls_choice::BoundTls;
 use crate::worker::Worker;
+use crate::worker::handshake_view::HandshakeView;
 use crate::worker::securing::{HandshakeWait, SecuringWait};
 use std::time::Instant;
 use tls::{Pair, Session};

@@ -47,7 +47,7 @@ impl Worker {
         let gone = matches!(reason, CloseReason::ClientAborted | CloseReason::ClientClosed);
         let now = self.thread.reactor.now();
         let is_load = now.since(self.held_back_at.get()) < APART_MS;
-        if gone || is_load || !connection.line_waits.get() || !bell.is_attended() {
+        if gone || is_load || !connection.line_waits.get() || !bell.has_writer() {
             return self.close_or_linger(connection, reason, linger);
         }
         self.held_back_at.set(now);
@@ -56,7 +56,7 @@ impl Worker {
         self.held_back.borrow_mut().push(task);
         // The flag is set first, so that a collection which ends afterwards tells us.
         self.thread.registry.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
-        let collection = bell.hurry();
+        let collection = bell.request_collection();
         self.put(task, Body::HeldBack(Box::new(HeldBack { connection, reason, linger, collection })));
     }
 
@@ -98,7 +98,7 @@ impl Worker {
         if !left.is_empty() {
             self.held_back.borrow_mut().append(&mut left);
             self.thread.registry.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
-            self.thread.registry.log_bell.hurry();
+            self.thread.registry.log_bell.request_collection();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The chores of a worker, their schedule, and events on its idle upstream connections.
 
-use crate::connector::h2::listen_to_idle;
+use crate::connector::h2::read_idle;
 use crate::connector::leased::close_ended;
 use crate::registry::pool::{Look, token};
 use crate::thread::chores::Chore;
@@ -100,7 +100,7 @@ impl Worker {
             close_ended(removed, &self.thread);
         }
         if has_frames && let Some(checkout) = self.thread.registry.pool.attend(self.thread.id(), token(label)) {
-            listen_to_idle(&self.thread, checkout);
+            read_idle(&self.thread, checkout);
         }
     }
 }

@@ -8,12 +8,13 @@ pub(crate) mod churn_watch;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod drains;
-pub(crate) mod greeting;
 pub(crate) mod handover;
+pub(crate) mod handshake_view;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
 pub(crate) mod http2;
 pub(crate) mod inspect;
+pub(crate) mod proxy_header;
 pub(crate) mod securing;
 pub(crate) mod sessions;
 pub(crate) mod shedding;
@@ -413,7 +414,7 @@ impl Worker {
         mut fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
         if listener.proxy_protocol && connection.client.proxy_header.is_none() {
-            connection = self.greet(connection, listener, fired)?;
+            connection = self.await_proxy_header(connection, listener, fired)?;
             fired = false;
         }
         self.secure(connection, awaited, listener, fired)

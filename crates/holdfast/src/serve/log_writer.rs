@@ -7,7 +7,7 @@ use super::log_named::NamedLogs;
 use super::log_output::{LogOutput, Trouble};
 use super::syslog::Syslog;
 use gateway::{
-    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, NamedFiles, Registry, SyslogPlace,
+    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Level, LogPlace, NamedFiles, Registry, SyslogPlace, Urgency,
     records,
 };
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ impl LogWriter {
             let inner = Arc::clone(&inner);
             move || inner.work()
         })?;
-        registry.log_bell().attend(thread.thread().clone());
+        registry.log_bell().set_writer(thread.thread().clone());
         Ok(Self { inner, thread })
     }
 
@@ -152,11 +152,11 @@ impl Inner {
     fn wait(&self, last: Instant) -> MutexGuard<'_, State> {
         loop {
             let state = self.lock();
-            let period = match self.registry.log_bell().haste() {
-                Haste::Close => CLOSE_PERIOD,
-                Haste::Lines => PERIOD,
-                Haste::None if state.holds_back() => PERIOD,
-                Haste::None => IDLE_PERIOD,
+            let period = match self.registry.log_bell().urgency() {
+                Urgency::Close => CLOSE_PERIOD,
+                Urgency::Lines => PERIOD,
+                Urgency::None if state.holds_back() => PERIOD,
+                Urgency::None => IDLE_PERIOD,
             };
             let left = (last + period).saturating_duration_since(Instant::now());
             if left.is_zero() || state.ending {

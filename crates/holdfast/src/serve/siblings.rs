@@ -150,7 +150,7 @@ impl Neighbours for Handle {
         published.living.iter().chain(&published.ended).filter_map(FiguresFile::totals).collect()
     }
 
-    fn call_for_help(&self) -> bool {
+    fn request_accepts(&self) -> bool {
         self.0.set_full();
         let mut helped = false;
         for other in (0..self.0.others.len()).filter(|other| *other != self.0.index) {

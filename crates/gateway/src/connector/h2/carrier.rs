@@ -192,7 +192,7 @@ impl Carrier {
                 }
             }
             CarrierEnd::Retired(reason) => {
-                session.say_goodbye(up.stream());
+                session.send_goaway(up.stream());
                 up.discard(match reason {
                     Retired::GoneAway => DiscardReason::GoneAway,
                     Retired::RequestLimit => DiscardReason::RequestLimit,

@@ -91,7 +91,7 @@ impl Exchange {
             0 => cache.valid_s(status).map(|seconds| now_s.saturating_add(seconds)),
             until => Some(until),
         };
-        let valid_until = valid_until.filter(|_| !self.says_yes(&cache.no_cache));
+        let valid_until = valid_until.filter(|_| !self.any_is_true(&cache.no_cache));
         let Some(valid_until) = valid_until else {
             self.refuse_store();
             return None;

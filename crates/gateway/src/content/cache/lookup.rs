@@ -93,7 +93,7 @@ impl Exchange {
 
     /// `proxy_cache_bypass`: the response is fetched, and may be stored.
     pub(crate) fn bypasses(&mut self, cache: &CachePlan) -> bool {
-        let bypasses = self.says_yes(&cache.bypass);
+        let bypasses = self.any_is_true(&cache.bypass);
         if bypasses {
             self.set_cache_status(CacheStatus::Bypass);
         }
@@ -102,7 +102,7 @@ impl Exchange {
 
     /// Finds the zone and the key.
     pub(crate) fn begin_caching(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Cached {
-        let is_purge = !cache.purge.is_empty() && self.says_yes(&cache.purge);
+        let is_purge = !cache.purge.is_empty() && self.any_is_true(&cache.purge);
         let is_kept = match self.routing.method() {
             Method::Get | Method::Head => true,
             Method::Post => cache.keeps_post,

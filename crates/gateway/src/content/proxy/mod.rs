@@ -289,7 +289,7 @@ impl Exchange {
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
         let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
-        self.upstream.sit(seat);
+        self.upstream.take_seat(seat);
         Ok(index)
     }
 

@@ -9,6 +9,16 @@ use http1::{Field, FieldId, Version};
 use std::iter::{self, Peekable};
 use std::slice;
 
+/// What the exchange decides about HTTP/1's own fields.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::downstream) struct Agreed {
+    pub(in crate::downstream) asked_for_head: bool,
+    /// The version of the request.
+    pub(in crate::downstream) version: Version,
+    /// The connection continues.
+    pub(in crate::downstream) keepalive: bool,
+}
+
 /// What HTTP/1's own fields depend on, besides the head itself.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::downstream) struct Terms {
@@ -20,12 +30,8 @@ pub(in crate::downstream) struct Terms {
 }
 
 impl Terms {
-    pub(in crate::downstream) fn new(
-        asked_for_head: bool,
-        version: Version,
-        words: ClientWords,
-        keepalive: bool,
-    ) -> Self {
+    pub(super) fn new(agreed: Agreed, words: ClientWords) -> Self {
+        let Agreed { asked_for_head, version, keepalive } = agreed;
         let ClientWords { chunks, keepalive_seconds } = words;
         Self { asked_for_head, chunks: version == Version::Http11 && chunks, keepalive, keepalive_seconds }
     }

@@ -14,7 +14,7 @@ const SHOWN_BYTES_MAX: usize = 107;
 
 impl Worker {
     /// The connection, once its header has arrived. `fired`: its time has passed.
-    pub(crate) fn greet(
+    pub(crate) fn await_proxy_header(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
         listener: &ListenerPlan,
