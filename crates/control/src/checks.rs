@@ -13,19 +13,19 @@ use tokio::sync::Notify;
 const LONG: Duration = Duration::from_hours(1);
 
 /// Connects to the registry. The bell signals that the checks have changed.
-pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
+pub(crate) fn attach(registry: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.checks().attach(ringer(&bell));
+    registry.checks().attach(ringer(&bell));
     bell
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
+pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     loop {
         let now_ms = monotonic_millis().0;
-        let due = shared.checks().due(now_ms, || fastrand::u64(..));
+        let due = registry.checks().due(now_ms, || fastrand::u64(..));
         for probe in due.probes {
-            tokio::spawn(Check { shared, probe: Some(probe) }.run());
+            tokio::spawn(Check { registry, probe: Some(probe) }.run());
         }
         let pause = due.next_ms.map_or(LONG, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
         tokio::select! {
@@ -37,7 +37,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
 
 /// A check in progress. Dropping it settles it in the book; otherwise the peer would never be checked again.
 struct Check {
-    shared: &'static Registry,
+    registry: &'static Registry,
     /// `None` once it is settled.
     probe: Option<Probe>,
 }
@@ -47,8 +47,8 @@ impl Check {
         let Some(probe) = &self.probe else { return };
         let result = probe::ask(probe).await;
         if let Some(probe) = self.probe.take() {
-            let checks = self.shared.checks();
-            checks.settle(&probe, result, chance(), self.shared.error_log(), monotonic_millis().0);
+            let checks = self.registry.checks();
+            checks.settle(&probe, result, chance(), self.registry.error_log(), monotonic_millis().0);
         }
     }
 }
@@ -56,7 +56,7 @@ impl Check {
 impl Drop for Check {
     fn drop(&mut self) {
         if let Some(probe) = self.probe.take() {
-            self.shared.checks().give_up(&probe, chance(), monotonic_millis().0);
+            self.registry.checks().give_up(&probe, chance(), monotonic_millis().0);
         }
     }
 }

@@ -32,25 +32,25 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts the thread. A process has one control plane, because it has one shared state.
-    pub fn start(shared: &'static Registry) -> io::Result<Self> {
+    /// Starts the thread. A process has one control plane, because it has one registry.
+    pub fn start(registry: &'static Registry) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let end = Arc::new(Notify::new());
         let ended = Arc::clone(&end);
         // A worker may need a name before the thread has started.
-        let bell = names::attach(shared);
-        let check_bell = checks::attach(shared);
-        let acme_bell = acme::attach(shared);
-        let (staple_bell, standing_bell) = ocsp::attach(shared);
-        let mut spans = otel::Sender::new(shared, otel::attach(shared));
+        let bell = names::attach(registry);
+        let check_bell = checks::attach(registry);
+        let acme_bell = acme::attach(registry);
+        let (staple_bell, standing_bell) = ocsp::attach(registry);
+        let mut spans = otel::Sender::new(registry, otel::attach(registry));
         let work = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = names::run(shared, bell) => {}
-                    () = checks::run(shared, check_bell) => {}
-                    () = acme::run(shared, acme_bell) => {}
-                    () = ocsp::staples::run(shared, staple_bell) => {}
-                    () = ocsp::standings::run(shared, standing_bell) => {}
+                    () = names::run(registry, bell) => {}
+                    () = checks::run(registry, check_bell) => {}
+                    () = acme::run(registry, acme_bell) => {}
+                    () = ocsp::staples::run(registry, staple_bell) => {}
+                    () = ocsp::standings::run(registry, standing_bell) => {}
                     () = spans.run() => {}
                     () = ended.notified() => {}
                 }

@@ -18,25 +18,25 @@ const RESOLVERS_MAX: usize = 32;
 const LONG: Duration = Duration::from_hours(1);
 
 /// Connects to the registry. The bell signals a request for a name.
-pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
+pub(crate) fn attach(registry: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.names().attach(ringer(&bell));
+    registry.names().attach(ringer(&bell));
     bell
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
+pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     let mut resolvers: HashMap<Arc<ResolverPlan>, dns::Resolver> = HashMap::new();
     loop {
         let now_ms = monotonic_millis().0;
-        let due = shared.names().due(now_ms);
+        let due = registry.names().due(now_ms);
         for question in due.questions {
             if resolvers.len() > RESOLVERS_MAX {
                 resolvers.clear();
             }
             let plan = Arc::clone(&question.resolver);
             let resolver = resolvers.entry(plan).or_insert_with_key(|plan| dns::Resolver::new(plan)).clone();
-            let lookup = Lookup { shared, question: Some(question) };
+            let lookup = Lookup { registry, question: Some(question) };
             tokio::spawn(lookup.run(resolver));
         }
         let pause = due.next_ms.map_or(LONG, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
@@ -49,7 +49,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
 
 /// A lookup in progress. Dropping it settles it; otherwise the name would never be looked up again.
 struct Lookup {
-    shared: &'static Registry,
+    registry: &'static Registry,
     /// `None` once it is settled.
     question: Option<Arc<Question>>,
 }
@@ -63,7 +63,7 @@ impl Lookup {
 
     fn settle(&mut self, outcome: Outcome) {
         if let Some(question) = self.question.take() {
-            self.shared.names().settle(&question, outcome, monotonic_millis().0);
+            self.registry.names().settle(&question, outcome, monotonic_millis().0);
         }
     }
 }

@@ -24,7 +24,7 @@ pub use base::close::{CloseReason, CloseSide};
 pub use base::fault::Fault;
 pub use base::file_stamp::FileStamp;
 pub use base::logs::access::{AccessOutput, Buffering, LogSink, Record, records};
-pub use base::logs::bell::{Haste, LogBell};
+pub use base::logs::bell::{LogBell, Urgency};
 pub use base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget, Level, errno};
 pub use base::logs::place::{LogPlace, NamedFiles, Resolve, SyslogPlace, syslog_place};
 pub use base::memory::MemoryUse;

@@ -59,7 +59,7 @@ pub(crate) fn local_offset_minutes() -> i16 {
 /// State that outlives configurations in one process. It is never freed, so a process has only one.
 #[derive(Default)]
 pub(crate) struct Lasting {
-    shared: Option<&'static Registry>,
+    registry: Option<&'static Registry>,
     /// Ticket keys of another process: the next configuration is bound with them.
     pub(crate) tickets: Vec<TicketState>,
     /// Which of the processes this one is; `None` in the master and where no process serves.
@@ -84,13 +84,13 @@ pub(crate) struct Reuse {
 impl Lasting {
     /// For a process that checks configurations and runs no workers.
     pub(crate) fn without_workers() -> io::Result<Self> {
-        Ok(Self { shared: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), ..Self::default() })
+        Ok(Self { registry: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), ..Self::default() })
     }
 
     /// For a process that explains a request: it asks no name server, and its log keeps all lines about requests.
     pub(crate) fn offline(hosts: HostsFile) -> io::Result<Self> {
-        let shared = Some(Registry::leak(1, ErrorLog::new(Level::Info, 0))?);
-        Ok(Self { shared, hosts: Some(hosts), ..Self::default() })
+        let registry = Some(Registry::leak(1, ErrorLog::new(Level::Info, 0))?);
+        Ok(Self { registry, hosts: Some(hosts), ..Self::default() })
     }
 
     /// For a process that makes its configurations and answers names itself.
@@ -105,19 +105,19 @@ impl Lasting {
         self.reuse = self.reuse.take().map(|_| Reuse::default());
     }
 
-    /// The shared state; the first configuration that needs it makes it.
-    fn shared(&mut self, process: &Process) -> io::Result<&'static Registry> {
-        if let Some(shared) = self.shared {
-            return Ok(shared);
+    /// The registry; the first configuration that needs it makes it.
+    fn registry(&mut self, process: &Process) -> io::Result<&'static Registry> {
+        if let Some(registry) = self.registry {
+            return Ok(registry);
         }
         let log = ErrorLog::new(process.child.error_level, local_offset_minutes());
-        let shared = Registry::leak_part(process.child.workers, log, process.share)?;
-        Ok(*self.shared.insert(shared))
+        let registry = Registry::leak_part(process.child.workers, log, process.share)?;
+        Ok(*self.registry.insert(registry))
     }
 
-    /// The shared state, if it exists already.
+    /// The registry, if it exists already.
     pub(crate) fn existing(&self) -> Option<&'static Registry> {
-        self.shared
+        self.registry
     }
 }
 
@@ -196,22 +196,22 @@ fn bind_gateway(
     lasting: &mut Lasting,
     found: &mut Vec<Diagnostic>,
 ) -> Option<BoundPlan> {
-    let shared = match lasting.shared(process) {
-        Ok(shared) => shared,
+    let registry = match lasting.registry(process) {
+        Ok(registry) => registry,
         Err(error) => {
             found.push(Diagnostic::error(process::place(model), format!("eventfd() failed {}", report::errno(&error))));
             return None;
         }
     };
-    shared.adopt_tickets(&lasting.tickets);
-    shared.adopt_zones(std::mem::take(&mut lasting.zones));
+    registry.adopt_tickets(&lasting.tickets);
+    registry.adopt_zones(std::mem::take(&mut lasting.zones));
     if let Some(before_bind) = &lasting.before_bind {
-        before_bind(shared);
+        before_bind(registry);
     }
-    let known_pairs = shared.known_pairs();
+    let known_pairs = registry.known_pairs();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
-        workers: shared.workers() as u16,
+        workers: registry.workers() as u16,
         share: process.share,
         hostname: hostname(),
         resolve,
@@ -226,7 +226,7 @@ fn bind_gateway(
     };
     let bound = lowered.and_then(|lowered| {
         found.extend(lowered.warnings);
-        shared.bind(lowered.plan)
+        registry.bind(lowered.plan)
     });
     bound.map_err(|errors| found.extend(errors)).ok()
 }

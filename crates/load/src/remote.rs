@@ -44,7 +44,7 @@ pub enum Event {
 
 /// What a part has done in an interval.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress {
+pub struct PartProgress {
     /// The interval.
     pub interval: u64,
     /// Complete responses in it.
@@ -83,7 +83,7 @@ pub trait Courier: Send {
     /// The next event, if one comes within this time.
     fn next(&mut self, wait: Duration) -> Option<Event>;
     /// A part has finished an interval.
-    fn progress(&mut self, part: usize, progress: Progress);
+    fn progress(&mut self, part: usize, progress: PartProgress);
     /// A part has said how long after the moment of the start it began.
     fn began(&mut self, part: usize, late_ns: u64);
     /// Nothing more comes from a part, which is complete.
@@ -297,7 +297,7 @@ impl<R: Recorded + DeserializeOwned> Relay<R> {
             }
             Ok(said) => {
                 if let Said::Interval { interval, record, .. } = &said {
-                    let progress = Progress {
+                    let progress = PartProgress {
                         interval: *interval,
                         responses: record.complete(),
                         lag_ns: record.generator().lag.quantile_ns(0.99),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The request of a target.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     pub(crate) kind: RequestKind,
     content: Content,
 }
@@ -38,7 +38,7 @@ struct Rendered {
     length: bool,
 }
 
-impl Prepared {
+impl PreparedRequest {
     pub(crate) fn new(target: &Target, options: &Options) -> Result<Self, OptionsError> {
         let kind = kind(target);
         if options.scenario.is_some() {
@@ -196,7 +196,7 @@ mod tests {
     fn encoded(target: Target, change: fn(&mut Options)) -> String {
         let mut options = Options::new(target);
         change(&mut options);
-        let prepared = Prepared::new(&options.targets[0], &options).unwrap();
+        let prepared = PreparedRequest::new(&options.targets[0], &options).unwrap();
         let mut values = Values { counter: 7, ..Values::new(0, 0) };
         let mut out = Vec::new();
         prepared.encode(&mut values, &mut Vec::new(), &mut out);

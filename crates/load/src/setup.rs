@@ -5,7 +5,7 @@ use crate::options::{Options, OptionsError, Target, Version};
 use crate::pace::Ramp;
 use crate::places::{NO_ADDRESS, Places};
 use crate::plan::{Limits, Need, Plan};
-use crate::request::Prepared as Request;
+use crate::request::PreparedRequest;
 use crate::scenario::Compiled;
 use crate::script::ScriptError;
 use crate::tcp::Messages;
@@ -103,7 +103,7 @@ pub(crate) struct Group {
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) plan: Plan,
-    requests: Vec<Request>,
+    requests: Vec<PreparedRequest>,
     group_of: Vec<u16>,
     pub(crate) groups: Vec<Group>,
     pub(crate) keepalive: bool,
@@ -140,7 +140,7 @@ impl Setup {
         options.check()?;
         let mut requests = Vec::new();
         for target in &options.targets {
-            requests.push(Request::new(target, options)?);
+            requests.push(PreparedRequest::new(target, options)?);
         }
         let scenario = options.scenario.as_ref().map(|scenario| Compiled::new(scenario, options)).transpose()?;
         let of_targets = match given {
@@ -219,7 +219,7 @@ impl Setup {
 
     /// The request of a target.
     #[inline]
-    pub(crate) fn request(&self, target: u16) -> &Request {
+    pub(crate) fn request(&self, target: u16) -> &PreparedRequest {
         &self.requests[usize::from(target)]
     }
 

@@ -13,7 +13,7 @@ pub const LATENCY_DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds. It grows to the largest value it has seen, at most to one hour.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "Counted", into = "Counted")]
+#[serde(try_from = "LatenciesOnWire", into = "LatenciesOnWire")]
 pub struct Latencies {
     histogram: Histogram<u64>,
     /// Exact, while the histogram has three digits.
@@ -37,23 +37,23 @@ impl Default for Latencies {
 /// Latencies for transfer between processes. Nothing is lost: each value is the upper end of its bucket and falls into the
 /// same one again, and the exact sum is included.
 #[derive(Serialize, Deserialize)]
-struct Counted {
+struct LatenciesOnWire {
     /// Upper and lower 64 bits, because JSON readers have no 128-bit integers.
     sum_ns: (u64, u64),
     counts: Sparse,
 }
 
-impl From<Latencies> for Counted {
+impl From<Latencies> for LatenciesOnWire {
     fn from(latencies: Latencies) -> Self {
         let sum_ns = ((latencies.sum_ns >> 64) as u64, latencies.sum_ns as u64);
         Self { sum_ns, counts: Sparse::from(&latencies) }
     }
 }
 
-impl TryFrom<Counted> for Latencies {
+impl TryFrom<LatenciesOnWire> for Latencies {
     type Error = &'static str;
 
-    fn try_from(counted: Counted) -> Result<Self, Self::Error> {
+    fn try_from(counted: LatenciesOnWire) -> Result<Self, Self::Error> {
         let mut latencies = Self::default();
         let highest = latencies.histogram.highest_equivalent(LATENCY_NS_MAX);
         for (latency_ns, count) in counted.counts.0 {

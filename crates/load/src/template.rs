@@ -20,7 +20,7 @@ pub const TEMPLATES: &str = "\
 {{worker}}           the number of the thread, from 0";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(Vec<u8>),
     Counter {
         start: u64,
@@ -45,7 +45,7 @@ enum Part {
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 /// An error in a placeholder.
@@ -101,11 +101,11 @@ impl Template {
             let Some(close) = memchr::memmem::find(from, b"}}") else { break };
             let (word, behind) = (from.get(2..close).unwrap_or_default(), from.get(close + 2..).unwrap_or_default());
             if !before.is_empty() {
-                parts.push(Part::Text(before.to_vec()));
+                parts.push(TemplatePart::Text(before.to_vec()));
             }
             let word = String::from_utf8_lossy(word);
             parts.push(match variable(word.trim()) {
-                Some(index) => Part::Variable { index, escape },
+                Some(index) => TemplatePart::Variable { index, escape },
                 None => parse_word(&word)?,
             });
             rest = behind;
@@ -114,14 +114,14 @@ impl Template {
             }
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_vec()));
+            parts.push(TemplatePart::Text(rest.to_vec()));
         }
         Ok(Self { parts })
     }
 
     /// A text without placeholders.
     pub(crate) fn literal(text: &[u8]) -> Self {
-        Self { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_vec())] } }
+        Self { parts: if text.is_empty() { Vec::new() } else { vec![TemplatePart::Text(text.to_vec())] } }
     }
 
     /// Appends another template.
@@ -131,7 +131,7 @@ impl Template {
 
     /// Whether the text is the same for every request.
     pub(crate) fn is_static(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Text(_)))
+        self.parts.iter().all(|part| matches!(part, TemplatePart::Text(_)))
     }
 
     /// Appends the text for one request.
@@ -141,17 +141,17 @@ impl Template {
         };
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.extend_from_slice(text),
-                Part::Counter { start } => number(start.wrapping_add(values.counter), out),
-                Part::Random { from, to } => number(values.random.u64(*from..=*to), out),
-                Part::Hex { digits } => hex(&mut values.random, *digits, out),
-                Part::Uuid => uuid(&mut values.random, out),
-                Part::Choice(words) => {
+                TemplatePart::Text(text) => out.extend_from_slice(text),
+                TemplatePart::Counter { start } => number(start.wrapping_add(values.counter), out),
+                TemplatePart::Random { from, to } => number(values.random.u64(*from..=*to), out),
+                TemplatePart::Hex { digits } => hex(&mut values.random, *digits, out),
+                TemplatePart::Uuid => uuid(&mut values.random, out),
+                TemplatePart::Choice(words) => {
                     let index = values.random.usize(..words.len().max(1));
                     out.extend_from_slice(words.get(index).map(Vec::as_slice).unwrap_or_default());
                 }
-                Part::Worker => number(values.worker, out),
-                Part::Variable { index, escape } => {
+                TemplatePart::Worker => number(values.worker, out),
+                TemplatePart::Variable { index, escape } => {
                     escape.write(values.variables.get(*index).map(Vec::as_slice).unwrap_or_default(), out);
                 }
             }
@@ -159,30 +159,32 @@ impl Template {
     }
 }
 
-fn parse_word(word: &str) -> Result<Part, TemplateError> {
+fn parse_word(word: &str) -> Result<TemplatePart, TemplateError> {
     let (name, argument) = word.split_once(':').map_or((word, None), |(name, argument)| (name, Some(argument)));
     let wrong = |text| TemplateError::Argument(word.to_owned(), text);
     match (name.trim(), argument) {
-        ("counter", None) => Ok(Part::Counter { start: 0 }),
+        ("counter", None) => Ok(TemplatePart::Counter { start: 0 }),
         ("counter", Some(start)) => {
-            Ok(Part::Counter { start: start.parse().map_err(|_| wrong("a whole number to begin with"))? })
+            Ok(TemplatePart::Counter { start: start.parse().map_err(|_| wrong("a whole number to begin with"))? })
         }
         ("random", Some(range)) => {
             let parsed = range.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
             match parsed {
-                Some((from, to)) if from <= to => Ok(Part::Random { from, to }),
+                Some((from, to)) if from <= to => Ok(TemplatePart::Random { from, to }),
                 _ => Err(wrong("two whole numbers, as in {{random:1-100}}")),
             }
         }
         ("random", None) => Err(wrong("two whole numbers, as in {{random:1-100}}")),
         ("hex", Some(digits)) => {
             let digits = digits.parse().ok().filter(|digits| (1..=HEX_DIGITS_MAX).contains(digits));
-            Ok(Part::Hex { digits: digits.ok_or_else(|| wrong("a number of digits from 1 to 4096"))? as usize })
+            Ok(TemplatePart::Hex { digits: digits.ok_or_else(|| wrong("a number of digits from 1 to 4096"))? as usize })
         }
-        ("hex", None) => Ok(Part::Hex { digits: 16 }),
-        ("uuid", None) => Ok(Part::Uuid),
-        ("choice", Some(words)) => Ok(Part::Choice(words.split('|').map(|word| word.as_bytes().to_vec()).collect())),
-        ("worker", None) => Ok(Part::Worker),
+        ("hex", None) => Ok(TemplatePart::Hex { digits: 16 }),
+        ("uuid", None) => Ok(TemplatePart::Uuid),
+        ("choice", Some(words)) => {
+            Ok(TemplatePart::Choice(words.split('|').map(|word| word.as_bytes().to_vec()).collect()))
+        }
+        ("worker", None) => Ok(TemplatePart::Worker),
         _ => Err(TemplateError::Unknown(word.to_owned())),
     }
 }

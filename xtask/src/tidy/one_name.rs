@@ -1,19 +1,22 @@
-//! Rule: in `gateway`, the largest crate, each name of a type is unique. In other crates a folder is small enough to
-//! distinguish two types of one name.
+//! Rule: in `gateway` and `load`, the largest crates, each name of a type is unique. In other crates a folder is small
+//! enough to distinguish two types of one name.
 
 use super::Finding;
 use super::source::Source;
 use std::collections::BTreeMap;
 
-/// The crate with unique names.
-const SOURCES: &str = "crates/gateway/src/";
+/// The crates with unique names.
+const SOURCES: [&str; 2] = ["crates/gateway/src/", "crates/load/src/"];
+/// It replaces a module in a build without that module's feature, so it has the same names.
+const STAND_IN: &str = "/absent.rs";
 
 /// A type defined outside of tests: its name, and the file and line.
 pub(super) type Defined = (String, (String, usize));
 
 /// The types that a file of the crate defines at its top level.
 pub(super) fn collect(source: &Source) -> Vec<Defined> {
-    if !source.path.starts_with(SOURCES) {
+    let is_checked = SOURCES.iter().any(|sources| source.path.starts_with(sources));
+    if !is_checked || source.path.ends_with(STAND_IN) {
         return Vec::new();
     }
     let name = |item: &syn::Item| {
@@ -31,12 +34,12 @@ pub(super) fn collect(source: &Source) -> Vec<Defined> {
 
 /// Finds names that several files define.
 pub(super) fn check(all: Vec<Defined>) -> Vec<Finding> {
-    let mut places: BTreeMap<String, Vec<(String, usize)>> = BTreeMap::new();
+    let mut places: BTreeMap<(String, String), Vec<(String, usize)>> = BTreeMap::new();
     for (name, place) in all {
-        places.entry(name).or_default().push(place);
+        places.entry((crate_of(&place.0).to_owned(), name)).or_default().push(place);
     }
     let mut findings = Vec::new();
-    for (name, places) in places {
+    for ((_, name), places) in places {
         let [(first, _), others @ ..] = &places[..] else { continue };
         for (path, line) in others {
             let text = format!("`{name}` is a type in {first}, too: give one of them a name of its own");
@@ -44,6 +47,11 @@ pub(super) fn check(all: Vec<Defined>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The crate of a file: `gateway` of `crates/gateway/src/lib.rs`.
+fn crate_of(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -63,9 +71,17 @@ mod tests {
     }
 
     #[test]
+    fn replacement_without_a_feature_has_the_same_names() {
+        let lua = ("crates/load/src/script/lua.rs", "struct Threads;");
+        assert!(found(&[lua, ("crates/load/src/script/absent.rs", "struct Threads;")]).is_empty());
+        assert_eq!(found(&[lua, ("crates/load/src/script/other.rs", "struct Threads;")]).len(), 1);
+    }
+
+    #[test]
     fn other_crates_and_other_names_are_free() {
         let one = ("crates/gateway/src/a.rs", "struct Entry; impl Entry {}");
         assert!(found(&[one, ("crates/load/src/a.rs", "struct Entry;")]).is_empty());
+        assert!(found(&[("crates/lab/src/a.rs", "struct A;"), ("crates/lab/src/b.rs", "struct A;")]).is_empty());
         assert!(found(&[one, ("crates/gateway/src/b.rs", "type Row = u8; fn entry() {}")]).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use super::source::{Source, walk};
 use proc_macro2::TokenTree;
 
 /// Words to avoid, and their replacements. Lower case; matched in any case, as whole words.
-const AVOID: [(&str, &str); 20] = [
+const AVOID: [(&str, &str); 27] = [
     ("whoever", "name the client, process or caller"),
     ("nobody", "name what is missing: no client, no process, no request"),
     ("so many", "`this many`, or the name of the number"),
@@ -27,10 +27,6 @@ const AVOID: [(&str, &str); 20] = [
     ("has nothing to do here", "has no effect here"),
     ("what is there", "name the thing"),
     ("who does not", "a client that does not"),
-];
-
-/// The same, outside of [`NOT_YET`].
-const AVOID_TOO: [(&str, &str); 7] = [
     ("those who", "name them: clients, operators, readers"),
     ("not heard", "sent nothing, had no effect"),
     ("has heard of", "knows"),
@@ -41,11 +37,15 @@ const AVOID_TOO: [(&str, &str); 7] = [
 ];
 
 /// The same in names of functions with three words or more, which are mostly tests.
-const AVOID_IN_NAMES: [&str; 8] =
-    ["_whoever_", "_nobody_", "_so_many_", "_is_said_", "_are_said_", "_stands_", "_stand_", "_told_from_"];
-
-/// The same, outside of [`NOT_YET`].
-const AVOID_IN_NAMES_TOO: [&str; 11] = [
+const AVOID_IN_NAMES: [&str; 19] = [
+    "_whoever_",
+    "_nobody_",
+    "_so_many_",
+    "_is_said_",
+    "_are_said_",
+    "_stands_",
+    "_stand_",
+    "_told_from_",
     "_told_",
     "_who_",
     "_whose_",
@@ -64,17 +64,6 @@ const AVOID_AS_VERBS: [(&str, &str); 2] = [("bury", "reap, remove, free"), ("hea
 
 /// Most characters in the name of a function: a test's name has 3 to 8 words.
 const NAME_CHARS_MAX: usize = 60;
-
-/// Folders with names and comments from before these rules.
-const NOT_YET: [&str; 7] = [
-    "crates/gateway/src/connector/",
-    "crates/gateway/src/content/",
-    "crates/gateway/src/downstream/",
-    "crates/gateway/src/exchange/",
-    "crates/gateway/src/filter/",
-    "crates/gateway/src/phases/",
-    "crates/gateway/src/upstream/",
-];
 
 /// Phrases in which `nobody` is the user of that name.
 const THE_USER_NOBODY: [&str; 3] = ["user nobody", "user = nobody", "nobody nobody"];
@@ -114,36 +103,26 @@ fn in_name(path: &str, name: &str, line: usize) -> Option<Finding> {
     let has = |words: &[&'static str]| words.iter().copied().find(|word| bounded.contains(word));
     let is_long = name.matches('_').count() >= 2;
     let verb = AVOID_AS_VERBS.iter().find(|(verb, _)| name.split('_').next() == Some(verb));
-    let text =
-        if let Some(word) = has(&AVOID_IN_NAMES).or_else(|| has(too(path, &AVOID_IN_NAMES_TOO))).filter(|_| is_long) {
-            format!("`{name}`: say the behaviour without `{}`", word.trim_matches('_'))
-        } else if let Some((verb, instead)) = verb {
-            format!("`{name}`: not `{verb}` but {instead}")
-        } else if name.len() > NAME_CHARS_MAX && !is_not_yet(path) {
-            format!(
-                "`{name}` has {} characters, {NAME_CHARS_MAX} are allowed: say the behaviour in 3 to 8 words",
-                name.len()
-            )
-        } else {
-            return None;
-        };
+    let text = if let Some(word) = has(&AVOID_IN_NAMES).filter(|_| is_long) {
+        format!("`{name}`: say the behaviour without `{}`", word.trim_matches('_'))
+    } else if let Some((verb, instead)) = verb {
+        format!("`{name}`: not `{verb}` but {instead}")
+    } else if name.len() > NAME_CHARS_MAX {
+        format!(
+            "`{name}` has {} characters, {NAME_CHARS_MAX} are allowed: say the behaviour in 3 to 8 words",
+            name.len()
+        )
+    } else {
+        return None;
+    };
     Some(Finding { path: path.to_owned(), line, rule: "plain-words", text })
-}
-
-fn is_not_yet(path: &str) -> bool {
-    NOT_YET.iter().any(|folder| path.starts_with(folder))
-}
-
-/// The newer part of a list, where it applies.
-fn too<'a, T>(path: &str, words: &'a [T]) -> &'a [T] {
-    if is_not_yet(path) { &[] } else { words }
 }
 
 fn in_text(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let lower = line.to_lowercase();
-        for (word, instead) in AVOID.iter().chain(too(path, &AVOID_TOO)) {
+        for (word, instead) in &AVOID {
             if lower.match_indices(word).any(|(at, _)| counts(&lower, at, word)) {
                 findings.push(Finding {
                     path: path.to_owned(),
@@ -275,11 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn newer_rules_skip_the_folders_that_are_not_rewritten_yet() {
-        let text =
-            format!("fn {}() {{}}\nfn peers_are_told_apart() {{}} // those who wait\n", "a".repeat(NAME_CHARS_MAX + 1));
-        let found = |path: &str| check(&Source::fixture(path, &text)).len();
-        assert_eq!((found("crates/conf/src/a.rs"), found("crates/gateway/src/phases/a.rs")), (3, 0));
+    fn finds_names_that_are_too_long() {
+        assert_eq!(lines(&format!("fn {}() {{}}\n", "a".repeat(NAME_CHARS_MAX + 1))), [1]);
+        assert_eq!(lines(&format!("fn {}() {{}}\n", "a".repeat(NAME_CHARS_MAX))), [0; 0]);
     }
 
     #[test]

@@ -37,23 +37,23 @@ const LOCK_PAUSE: Duration = Duration::from_secs(2);
 const LOOK_PERIOD: Duration = Duration::from_hours(1);
 
 /// Connects to the registry. The bell signals that the wanted certificates have changed.
-pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
+pub(crate) fn attach(registry: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.acme().attach(ringer(&bell));
+    registry.acme().attach(ringer(&bell));
     bell
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
+pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     let mut running: Vec<Running> = Vec::new();
     loop {
-        let wanted = by_issuer(&shared.acme().wanted().1);
+        let wanted = by_issuer(&registry.acme().wanted().1);
         // An unchanged issuer keeps its task, and so an order in progress.
         running.retain(|one| wanted.iter().any(|orders| one.is_for(orders)));
         for orders in wanted {
             match running.iter().find(|one| one.is_for(&orders)) {
                 Some(one) => one.reloaded.notify_one(),
-                None => running.push(Running::start(shared, orders)),
+                None => running.push(Running::start(registry, orders)),
             }
         }
         bell.notified().await;
@@ -79,9 +79,9 @@ struct Running {
 }
 
 impl Running {
-    fn start(shared: &'static Registry, orders: Vec<BoundOrder>) -> Self {
+    fn start(registry: &'static Registry, orders: Vec<BoundOrder>) -> Self {
         let reloaded = Arc::new(Notify::new());
-        let issuer = Issuer::new(shared, &orders);
+        let issuer = Issuer::new(registry, &orders);
         let task = tokio::spawn(issuer.run(Arc::clone(&reloaded)));
         Self { orders, reloaded, _task: AbortOnDrop(task) }
     }
@@ -107,7 +107,7 @@ struct Wanted {
 
 /// An issuer with its wanted certificates.
 struct Issuer {
-    shared: &'static Registry,
+    registry: &'static Registry,
     plan: Arc<AcmeIssuerPlan>,
     store: Store,
     http: Option<Http>,
@@ -116,11 +116,11 @@ struct Issuer {
 }
 
 impl Issuer {
-    fn new(shared: &'static Registry, orders: &[BoundOrder]) -> Self {
+    fn new(registry: &'static Registry, orders: &[BoundOrder]) -> Self {
         let plan = Arc::clone(&orders[0].plan.issuer);
         let store = Store::new(plan.state.as_deref());
         let wanted = orders.iter().map(|order| Wanted::new(order.clone())).collect();
-        Self { shared, plan, store, http: None, account: None, wanted }
+        Self { registry, plan, store, http: None, account: None, wanted }
     }
 
     async fn run(mut self, reloaded: Arc<Notify>) {
@@ -128,7 +128,7 @@ impl Issuer {
             for place in 0..self.wanted.len() {
                 if self.wanted[place].due <= SystemTime::now() {
                     self.attempt(place).await;
-                    self.shared.acme_staples_changed();
+                    self.registry.acme_staples_changed();
                 } else if self.wanted[place].window.is_due() {
                     self.look_at_window(place).await;
                 }
@@ -164,7 +164,7 @@ impl Issuer {
             Err(failure) => Err(failure),
         };
         let id = format!("{}/{}", self.plan.name, self.wanted[place].order.plan.id());
-        let log = self.shared.error_log();
+        let log = self.registry.error_log();
         match outcome {
             Ok(pair) => {
                 let wanted = &mut self.wanted[place];
@@ -212,7 +212,7 @@ impl Issuer {
         let account = self.account().await?;
         let wanted = &self.wanted[place];
         let replaces = wanted.window.is_known().then(|| wanted.identifier()).flatten();
-        let challenges = self.shared.acme().challenges();
+        let challenges = self.registry.acme().challenges();
         let publish = |answers| std::future::ready(Ok(order::hold(challenges, answers)));
         let issued = order::issue(&account, &wanted.order.plan, replaces, publish).await?;
         let pair = Pair::from_pem(issued.chain.as_bytes(), issued.key.as_bytes(), b"");
@@ -250,7 +250,7 @@ impl Issuer {
             "acme: \"{name}\" of issuer \"{}\" is not kept: {}; {}",
             self.plan.name, failure.text, failure.advice
         );
-        self.shared.error_log().log(Level::Error, &message);
+        self.registry.error_log().log(Level::Error, &message);
     }
 
     /// Asks the authority when to renew a certificate (RFC 9773). Without an answer the usual time applies.

@@ -33,10 +33,10 @@ const URL_REQUEST_BYTES_MAX: usize = 255;
 const DIALERS_MAX: usize = 32;
 
 /// Connects to the registry. The bells signal new work for staples and for standings.
-pub(crate) fn attach(shared: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
+pub(crate) fn attach(registry: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
     let (staples, standings) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    shared.attach_staples(ringer(&staples));
-    shared.standings().attach(ringer(&standings));
+    registry.attach_staples(ringer(&staples));
+    registry.standings().attach(ringer(&standings));
     (staples, standings)
 }
 

@@ -18,14 +18,15 @@ const AT_ONCE: usize = 64;
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
+pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     let mut tasks: JoinSet<()> = JoinSet::new();
     let mut dialers = Dialers::default();
     let mut waiting: VecDeque<Asking> = VecDeque::new();
     let lines = Arc::<Lines>::default();
     loop {
-        waiting
-            .extend(shared.standings().take().into_iter().map(|question| Asking { shared, question: Some(question) }));
+        waiting.extend(
+            registry.standings().take().into_iter().map(|question| Asking { registry, question: Some(question) }),
+        );
         while tasks.len() < AT_ONCE {
             let Some(asking) = waiting.pop_front() else { break };
             let Some(question) = &asking.question else { continue };
@@ -58,7 +59,7 @@ impl Lines {
 
 /// A question in progress.
 struct Asking {
-    shared: &'static Registry,
+    registry: &'static Registry,
     /// `None` once it is settled.
     question: Option<OpenQuestion>,
 }
@@ -73,7 +74,7 @@ impl Asking {
                     let more =
                         if more == 0 { String::new() } else { format!("; {more} more faults since the last line") };
                     let line = format!("{message} {}{more}", place(&open.responder));
-                    self.shared.error_log().log(Level::Error, &line);
+                    self.registry.error_log().log(Level::Error, &line);
                 }
                 self.settle(None);
             }
@@ -82,7 +83,7 @@ impl Asking {
 
     fn settle(&mut self, answer: Option<StatusAnswer>) {
         if let Some(question) = self.question.take() {
-            self.shared.standings().settle(&question, answer, now_seconds());
+            self.registry.standings().settle(&question, answer, now_seconds());
         }
     }
 }

@@ -35,15 +35,15 @@ struct Kept {
 type Answered = (Arc<StapleAsk>, Result<(StatusAnswer, Bytes), String>);
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
+pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     let mut kept: Vec<Kept> = Vec::new();
     let mut tasks: JoinSet<Answered> = JoinSet::new();
     let mut dialers = Dialers::default();
     loop {
-        follow(shared, &mut kept);
+        follow(registry, &mut kept);
         let now = now_seconds();
         for one in &mut kept {
-            one.take_off(shared, now);
+            one.take_off(registry, now);
             if one.due <= now && !one.under_way && tasks.len() < AT_ONCE {
                 one.under_way = true;
                 let (ask_for, dialer) = (Arc::clone(&one.ask), dialers.of(&one.ask.responder));
@@ -60,7 +60,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
             () = bell.notified() => {}
             () = tokio::time::sleep(Duration::from_secs(wait.unsigned_abs())) => {}
             Some(done) = tasks.join_next() => match done {
-                Ok((ask, answer)) => settle(shared, &mut kept, &ask, answer),
+                Ok((ask, answer)) => settle(registry, &mut kept, &ask, answer),
                 // After a panic it is unknown which task has ended: all certificates that wait for an answer are asked
                 // about again, after a pause.
                 Err(_) => kept.iter_mut().filter(|one| one.under_way).for_each(|one| {
@@ -73,18 +73,18 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
 }
 
 /// Updates the list of certificates.
-fn follow(shared: &'static Registry, kept: &mut Vec<Kept>) {
-    for message in shared.staples_refused() {
-        shared.error_log().log(Level::Warn, &message);
+fn follow(registry: &'static Registry, kept: &mut Vec<Kept>) {
+    for message in registry.staples_refused() {
+        registry.error_log().log(Level::Warn, &message);
     }
-    let wanted = shared.staples_wanted();
+    let wanted = registry.staples_wanted();
     kept.retain(|one| wanted.iter().any(|ask| ask.is_same(&one.ask)));
     for ask in wanted {
         match kept.iter().find(|one| one.ask.is_same(&ask)) {
             // Another server may use the same certificate now.
             Some(one) => {
                 if let Some(response) = &one.response {
-                    shared.staple(&ask, Some(response));
+                    registry.staple(&ask, Some(response));
                 }
             }
             None => kept.push(Kept { ask, due: 0, under_way: false, response: None, ends: None }),
@@ -93,7 +93,7 @@ fn follow(shared: &'static Registry, kept: &mut Vec<Kept>) {
 }
 
 fn settle(
-    shared: &'static Registry,
+    registry: &'static Registry,
     kept: &mut [Kept],
     ask: &Arc<StapleAsk>,
     answer: Result<(StatusAnswer, Bytes), String>,
@@ -107,7 +107,7 @@ fn settle(
     });
     match answer {
         Ok((answer, bytes)) => {
-            shared.staple(ask, Some(&bytes));
+            registry.staple(ask, Some(&bytes));
             one.response = Some(bytes);
             one.ends = answer.next_update;
             one.due = refresh_at(answer.next_update, now);
@@ -115,7 +115,7 @@ fn settle(
         Err(message) => {
             one.due = now + PAUSE_SECONDS;
             let message = format!("{message} {}, certificate: {}", place(&ask.responder), ask.name);
-            shared.error_log().log(Level::Error, &message);
+            registry.error_log().log(Level::Error, &message);
         }
     }
 }
@@ -132,10 +132,10 @@ impl Kept {
     }
 
     /// Removes expired responses.
-    fn take_off(&mut self, shared: &'static Registry, now: i64) {
+    fn take_off(&mut self, registry: &'static Registry, now: i64) {
         if self.ends.is_some_and(|end| end < now) {
             (self.response, self.ends) = (None, None);
-            shared.staple(&self.ask, None);
+            registry.staple(&self.ask, None);
         }
     }
 }

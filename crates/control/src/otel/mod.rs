@@ -27,15 +27,15 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const LINE_PAUSE: Duration = Duration::from_mins(1);
 
 /// Connects to the registry. The bell signals that spans wait, or another exporter.
-pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
+pub(crate) fn attach(registry: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.spans().attach(ringer(&bell));
+    registry.spans().attach(ringer(&bell));
     bell
 }
 
 /// Sends spans.
 pub(crate) struct Sender {
-    shared: &'static Registry,
+    registry: &'static Registry,
     bell: Arc<Notify>,
     client: Option<Client>,
     /// The batch that is being sent, and how often that has failed.
@@ -52,8 +52,8 @@ struct Lines {
 }
 
 impl Sender {
-    pub(crate) fn new(shared: &'static Registry, bell: Arc<Notify>) -> Self {
-        Self { shared, bell, client: None, batch: Vec::new(), failures: 0, lines: Lines::default() }
+    pub(crate) fn new(registry: &'static Registry, bell: Arc<Notify>) -> Self {
+        Self { registry, bell, client: None, batch: Vec::new(), failures: 0, lines: Lines::default() }
     }
 
     /// Runs as long as the control plane.
@@ -84,27 +84,27 @@ impl Sender {
         }
         let sent = timeout(FLUSH_TIMEOUT, async {
             self.failures = 0;
-            while self.failures == 0 && (!self.batch.is_empty() || self.shared.spans().waiting().is_some()) {
+            while self.failures == 0 && (!self.batch.is_empty() || self.registry.spans().waiting().is_some()) {
                 self.send().await;
             }
         });
         let _ = sent.await;
-        let left = self.batch.len() + self.shared.spans().waiting().map_or(0, |waiting| waiting.count);
+        let left = self.batch.len() + self.registry.spans().waiting().map_or(0, |waiting| waiting.count);
         if left > 0 {
             let message = format!("otel: {left} spans were not sent before the end");
-            self.shared.error_log().log(Level::Warn, &message);
+            self.registry.error_log().log(Level::Warn, &message);
         }
     }
 
     /// Takes over the exporter of the configuration in force.
     fn adopt_exporter(&mut self) {
-        let plan = self.shared.spans().exporter();
+        let plan = self.registry.spans().exporter();
         if self.client.as_ref().map(|client| &client.plan) == plan.as_ref() {
             return;
         }
         self.client = plan.and_then(|plan| {
             let client = Client::new(plan);
-            client.map_err(|error| self.shared.error_log().log(Level::Error, &format!("otel: {error}"))).ok()
+            client.map_err(|error| self.registry.error_log().log(Level::Error, &format!("otel: {error}"))).ok()
         });
         if self.client.is_none() {
             self.batch.clear();
@@ -120,7 +120,7 @@ impl Sender {
         if !self.batch.is_empty() {
             return None;
         }
-        let Some(waiting) = self.shared.spans().waiting() else { return Some(LONG) };
+        let Some(waiting) = self.registry.spans().waiting() else { return Some(LONG) };
         let waited = Duration::from_millis(monotonic_millis().since(waiting.oldest));
         let is_due = waiting.count >= plan.batch_size || waited >= plan.interval;
         // A pause of 0 ms would spin.
@@ -131,7 +131,7 @@ impl Sender {
     async fn send(&mut self) {
         let Some(client) = &mut self.client else { return };
         if self.batch.is_empty() {
-            self.batch = self.shared.spans().take(client.plan.batch_size);
+            self.batch = self.registry.spans().take(client.plan.batch_size);
         }
         let message = encode_request(&client.plan.resource, &self.batch);
         let plan = Arc::clone(&client.plan);
@@ -140,7 +140,7 @@ impl Sender {
         match result {
             Ok(Acceptance { rejected, reason }) => {
                 let rejected = rejected.min(count);
-                self.shared.spans().settle(count - rejected, rejected);
+                self.registry.spans().settle(count - rejected, rejected);
                 self.batch.clear();
                 self.failures = 0;
                 if rejected > 0 {
@@ -158,7 +158,7 @@ impl Sender {
             return;
         }
         let count = self.batch.len() as u64;
-        self.shared.spans().settle(0, count);
+        self.registry.spans().settle(0, count);
         self.batch.clear();
         // The next batch waits before its second attempt already: the collector is in trouble.
         self.failures = 1;
@@ -175,6 +175,6 @@ impl Sender {
         self.lines.last = Some(now);
         let spans = std::mem::take(&mut self.lines.spans);
         let message = format!("otel: {spans} spans are lost, {reason}, collector: {}", plan.authority());
-        self.shared.error_log().log(Level::Error, &message);
+        self.registry.error_log().log(Level::Error, &message);
     }
 }

@@ -1,10 +1,11 @@
 //! `holdfast plan`: computes which limit of a chain is reached first, at how many connections, and the cheapest way to
-//! raise it. Pure arithmetic over a description, without measurements. Called by the binary, and by programs that are
-//! about to open many connections.
+//! raise it. Arithmetic over a description, without measurements; `usage` alone reads the system, for `plan --verify`.
+//! Called by the binary, and by programs that are about to open many connections.
 
 pub mod chain;
 mod document;
 mod limits;
+pub mod usage;
 pub mod verify;
 
 pub use chain::{Chain, ChainError, Ports, Rate, Size, Tier, Traffic, parse_chain};

@@ -1,6 +1,6 @@
 //! Compares the expected resources of a scaled-down chain with the measured ones. The expectation uses the same
 //! constants as the plan. Descriptors and ports must match exactly, memory within a tenth. Arithmetic and text only;
-//! the binary builds the chain and measures it.
+//! `usage` measures, and the binary builds the chain.
 
 use super::Chain;
 use crate::kernel::SOCKET_BYTES;
@@ -24,6 +24,20 @@ pub struct Round {
     pub kernel_bytes: u64,
     /// Additional resident memory of the proxies.
     pub program_bytes: u64,
+}
+
+impl Round {
+    /// What was added since an earlier count of the same processes and hops.
+    pub fn since(&self, before: &Self) -> Self {
+        let added =
+            |after: &[u64], before: &[u64]| after.iter().zip(before).map(|(a, b)| a.saturating_sub(*b)).collect();
+        Self {
+            descriptors: added(&self.descriptors, &before.descriptors),
+            ports: added(&self.ports, &before.ports),
+            kernel_bytes: self.kernel_bytes.saturating_sub(before.kernel_bytes),
+            program_bytes: self.program_bytes.saturating_sub(before.program_bytes),
+        }
+    }
 }
 
 /// The expected measurements for this many connections.
@@ -150,6 +164,14 @@ fn spread(values: &[u64], shown: fn(u64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn since_subtracts_the_earlier_count() {
+        let count = |n: u64| Round { descriptors: vec![n, 9], ports: vec![n], kernel_bytes: n, program_bytes: 5 };
+        let added = Round { descriptors: vec![4, 0], ports: vec![4], kernel_bytes: 4, program_bytes: 0 };
+        assert_eq!(count(7).since(&count(3)), added);
+        assert_eq!(count(3).since(&count(7)).kernel_bytes, 0, "memory was freed");
+    }
     use crate::plan::parse_chain;
 
     fn chain() -> Chain {

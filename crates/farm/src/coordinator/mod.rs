@@ -10,7 +10,7 @@ use crate::message::{Beat, Name, Subjects, decode, encode};
 use crate::{BEAT_PERIOD, LOOK_PERIOD, SILENCE_MAX};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::StreamExt as _;
-use load::remote::{AgentFigures, Courier, Event, Progress, monotonic_ns};
+use load::remote::{AgentFigures, Courier, Event, PartProgress, monotonic_ns};
 use load::{Limits, Order};
 use nix::sys::signal::SigSet;
 use roster::Roster;
@@ -33,7 +33,7 @@ enum Command {
     Hire { agents: Vec<Beat>, take_over: bool, events: Sender<Event>, done: Sender<Result<(), FarmError>> },
     Order(Vec<Order>),
     Begin(Sender<Result<u64, String>>),
-    Progress(usize, Progress),
+    Progress(usize, PartProgress),
     Began(usize, u64),
     Ended(usize),
     Name(usize, Sender<String>),
@@ -187,7 +187,7 @@ impl Courier for Handle {
         }
     }
 
-    fn progress(&mut self, part: usize, progress: Progress) {
+    fn progress(&mut self, part: usize, progress: PartProgress) {
         self.send_command(Command::Progress(part, progress));
     }
 

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::message::{AgentState, Beat, FromAgent, Name, ToAgent, version};
 use crate::sequence::Inbox;
 use crate::{BEAT_PERIOD, SILENCE_MAX, pack};
-use load::remote::{AgentFigures, Event, Progress};
+use load::remote::{AgentFigures, Event, PartProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -421,7 +421,7 @@ impl Run {
     }
 
     /// A part has reported an interval.
-    pub(super) fn progress(&mut self, index: usize, progress: Progress) {
+    pub(super) fn progress(&mut self, index: usize, progress: PartProgress) {
         if let Some(part) = self.parts.get_mut(index) {
             part.interval = part.interval.max(Some(progress.interval));
         }

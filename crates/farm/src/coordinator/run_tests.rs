@@ -182,7 +182,7 @@ fn leaving_or_restarted_agent_is_lost_at_once() {
 fn an_agent_behind_the_others_is_named_once() {
     let mut scene = Scene::new(3, false);
     scene.begin();
-    let progress = |interval| Progress { interval, responses: 10, lag_ns: 0 };
+    let progress = |interval| PartProgress { interval, responses: 10, lag_ns: 0 };
     for interval in 0..5 {
         scene.run.progress(0, progress(interval));
         scene.run.progress(1, progress(interval));

@@ -103,7 +103,7 @@ async fn choose_in_turn<C: Caller>(
         return Err(NoPeer::NoLive);
     }
     let token = wake_token(thread.index, caller.task());
-    let place = line.stand(&balance, before, &inputs.with(&choice.bound), token);
+    let place = line.enqueue(&balance, before, &inputs.with(&choice.bound), token);
     let Ok(mut waiter) = place else { return Err(NoPeer::QueueFull { length: line.waiting_max() }) };
     let began = thread.reactor.now();
     loop {

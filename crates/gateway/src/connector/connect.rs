@@ -31,7 +31,7 @@ pub(crate) fn dial(
     task: TaskId,
 ) -> io::Result<(Transport, Option<PortUse>)> {
     let stream = thread.reactor.connect(address, options, task)?;
-    let port = thread.shared.ports.opened(&stream, address);
+    let port = thread.registry.ports.opened(&stream, address);
     Ok((Transport::plain(stream), port))
 }
 
@@ -87,12 +87,12 @@ pub(crate) async fn connect<C: Caller>(
         Err(None) => {
             let place = pending.place();
             pending.count_timeout(caller.thread());
-            caller.say(Level::Error, &format!("upstream timed out (110: Connection timed out) while {place}"));
+            caller.log_line(Level::Error, &format!("upstream timed out (110: Connection timed out) while {place}"));
             return Err(Failure::ConnectTimeout);
         }
         Err(Some(error)) => {
             error.count(caller.thread());
-            caller.say(Level::Error, &format!("{error} while {}", pending.place()));
+            caller.log_line(Level::Error, &format!("{error} while {}", pending.place()));
             return Err(Failure::ConnectFailed);
         }
     }
@@ -118,7 +118,7 @@ impl Wanted<'_> {
                 }
                 Err(error) if reactor::is_shortage(&error) => {
                     let message = format!("socket() failed ({}) while connecting to upstream", errno(&error));
-                    caller.say(Level::Error, &message);
+                    caller.log_line(Level::Error, &message);
                     return Err(Failure::NoSocket);
                 }
                 Err(error) => {
@@ -138,12 +138,12 @@ impl Wanted<'_> {
                 let text = caller.value(template);
                 let source = parse_source(&text);
                 if source.is_none() && !text.is_empty() {
-                    caller.say(Level::Error, &format!("invalid local address \"{}\"", quoted(&text)));
+                    caller.log_line(Level::Error, &format!("invalid local address \"{}\"", quoted(&text)));
                 }
                 sources.push(source);
             }
             (SourcePlan::Pool(pool), PeerAddress::Ip(to)) => {
-                let ordered = caller.thread().shared.ports.by_free_ports(pool, *to);
+                let ordered = caller.thread().registry.ports.by_free_ports(pool, *to);
                 sources.extend(ordered.into_iter().map(|ip| Some((ip, None))));
             }
             _ => {}
@@ -168,7 +168,7 @@ pub(super) fn log_refused_at_once(caller: &impl Caller, error: &io::Error, addre
             | io::ErrorKind::HostUnreachable
     );
     let message = format!("connect() to {address} failed ({}) while connecting to upstream", errno(error));
-    caller.say(if is_down { Level::Error } else { Level::Crit }, &message);
+    caller.log_line(if is_down { Level::Error } else { Level::Crit }, &message);
 }
 
 /// Logs EADDRNOTAVAIL: which source and peer have no port left, and what uses them.
@@ -189,13 +189,13 @@ pub(super) fn log_no_port(
         }
         _ => {
             let from = ip.map_or_else(|| "any address".to_owned(), |ip| ip.to_string());
-            let count = caller.thread().shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
-                format!(" (of {} ports {} are in use and {} in TIME_WAIT)", stand.ports, stand.used, stand.time_wait)
+            let count = caller.thread().registry.ports.usage_of(ip, *peer).map_or_else(String::new, |usage| {
+                format!(" (of {} ports {} are in use and {} in TIME_WAIT)", usage.ports, usage.used, usage.time_wait)
             });
             format!("connect() failed ({error}), no local port is free from {from} to {peer}{count}")
         }
     };
-    caller.say(Level::Error, &format!("{reason} while connecting to upstream"));
+    caller.log_line(Level::Error, &format!("{reason} while connecting to upstream"));
 }
 
 /// An address, or address and port, as a variable may contain it. Empty text gives `None`.

@@ -29,7 +29,7 @@ impl Wanted<'_> {
                 Err(error) if reactor::is_shortage(&error) => {
                     thread.short_of_descriptors.set(true);
                     let message = format!("socket() failed ({}) while connecting to upstream", errno(&error));
-                    caller.say(Level::Error, &message);
+                    caller.log_line(Level::Error, &message);
                     return Err(Failure::NoSocket);
                 }
                 Err(error) => {

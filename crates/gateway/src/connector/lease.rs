@@ -72,7 +72,7 @@ impl Wanted<'_> {
     pub(crate) fn lease_idle(&self, caller: &impl Caller) -> Option<Box<Leased>> {
         let thread = caller.thread();
         loop {
-            let checkout = thread.shared.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
+            let checkout = thread.registry.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
             if let Some(up) = self.take_over(caller, checkout) {
                 return Some(up);
             }
@@ -81,7 +81,7 @@ impl Wanted<'_> {
 
     fn seek(&self, caller: &impl Caller) -> Option<Seeker<'static, IdleSocket>> {
         let thread = caller.thread();
-        thread.shared.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
+        thread.registry.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
     }
 
     /// The handshake for a new connection.
@@ -117,7 +117,7 @@ impl Wanted<'_> {
             Ok(up) => up,
             Err(error) => {
                 let message = format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error));
-                caller.say(Level::Error, &message);
+                caller.log_line(Level::Error, &message);
                 return None;
             }
         };
@@ -147,7 +147,7 @@ async fn find_side(caller: &impl Caller, sides: &Arc<NamedSides>, source: &PairS
         Ok(Err(message)) => message,
         Err(error) => format!("cannot load certificate: {error}"),
     };
-    caller.say(Level::Error, &format!("{message} while SSL handshaking to upstream"));
+    caller.log_line(Level::Error, &format!("{message} while SSL handshaking to upstream"));
     Err(Failure::NoCertificate)
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn lease<C: Caller>(
     times: &mut WaitTimes,
 ) -> Result<Box<Leased>, Failure> {
     let thread = caller.thread();
-    let pool: &'static UpstreamPool = &thread.shared.pool;
+    let pool: &'static UpstreamPool = &thread.registry.pool;
     let mut seeker = None;
     if wanted.may_reuse() {
         if let Some(up) = wanted.lease_idle(caller) {
@@ -183,7 +183,7 @@ pub(crate) async fn lease<C: Caller>(
             }
             Open::Full { limit, evicted } => {
                 drop(evicted);
-                // Callers in line are served before those who seek.
+                // Callers in line are served before callers that seek.
                 seeker = None;
                 match wait_in_line(caller, wanted, limit, times, || false).await? {
                     None => continue,
@@ -201,7 +201,7 @@ pub(crate) async fn lease<C: Caller>(
         let handshake = wanted.handshake(caller).await?;
         return connect(caller, wanted, permit, seeker, handshake, times).await;
     }
-    caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
+    caller.log_line(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
     Err(Failure::ConnectFailed)
 }
 
@@ -216,9 +216,9 @@ pub(crate) async fn wait_in_line<C: Caller>(
 ) -> Result<Option<Grant<'static, IdleSocket>>, Failure> {
     let thread = caller.thread();
     let token = wake_token(thread.index, caller.task());
-    let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.asked.key, token) else {
+    let Ok(mut waiter) = thread.registry.pool.wait(thread.id(), wanted.asked.key, token) else {
         let message = format!("upstream connection limit reached ({limit:?}) while connecting to upstream");
-        caller.say(Level::Error, &message);
+        caller.log_line(Level::Error, &message);
         return Err(Failure::NotAdmitted);
     };
     let began = thread.reactor.now();
@@ -232,7 +232,7 @@ pub(crate) async fn wait_in_line<C: Caller>(
         let waited = Duration::from_millis(thread.reactor.now().since(began));
         let Some(left) = wanted.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
             let message = format!("no upstream connection became free ({limit:?}) while connecting to upstream");
-            caller.say(Level::Error, &message);
+            caller.log_line(Level::Error, &message);
             break Err(Failure::NotAdmitted);
         };
         if caller.wait_for(None, left).await == Woken::PeerGone {

@@ -114,14 +114,14 @@ impl Leased {
     pub(crate) fn note_end(&self, thread: &WorkerThread) {
         if let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_reused()) {
             let served = lease.meta().requests.saturating_sub(1);
-            thread.shared.pool.observe_end(lease.key(), thread.pool_now(), self.idle_ms, served);
+            thread.registry.pool.observe_end(lease.key(), thread.pool_now(), self.idle_ms, served);
         }
     }
 
     /// Learns from the response's `Keep-Alive` field.
     pub(crate) fn note_keep_alive(&self, value: &[u8], thread: &WorkerThread) {
         if let (Some(lease), Some(timeout_ms)) = (&self.lease, parse_keep_alive(value)) {
-            thread.shared.pool.observe_announced(lease.key(), thread.pool_now(), timeout_ms);
+            thread.registry.pool.observe_announced(lease.key(), thread.pool_now(), timeout_ms);
         }
     }
 
@@ -141,7 +141,7 @@ impl Leased {
             if let Some(reason) = reason {
                 if reason == DiscardReason::PeerClosedIdle {
                     let (now, served) = (thread.pool_now(), lease.meta().requests);
-                    thread.shared.pool.observe_end(lease.key(), now, 0, served);
+                    thread.registry.pool.observe_end(lease.key(), now, 0, served);
                 }
                 (self.lease, self.stream) = (Some(lease), Some(stream));
                 return self.discard(reason);
@@ -233,7 +233,7 @@ pub(crate) fn close_ended(removed: Removed<IdleSocket>, thread: &WorkerThread) {
             return drop(removed);
         }
         let idle_ms = now.since(removed.idle_since);
-        thread.shared.pool.observe_end(removed.key, now, idle_ms, removed.meta.requests);
+        thread.registry.pool.observe_end(removed.key, now, idle_ms, removed.meta.requests);
     }
     drop(removed);
 }

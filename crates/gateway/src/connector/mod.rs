@@ -44,7 +44,7 @@ pub(crate) trait Caller {
     async fn let_others_run(&self);
 
     /// Writes a line to the error log, with the caller's details.
-    fn say(&self, level: Level, message: &str);
+    fn log_line(&self, level: Level, message: &str);
 
     /// The value of a template.
     fn value(&self, template: &Template) -> Vec<u8>;

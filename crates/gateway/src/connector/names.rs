@@ -41,7 +41,7 @@ pub(crate) async fn named_peers<C: Caller>(
         Host::Unix(path) => return Ok(guests.unix_peer(path, reactor.now().0)),
         Host::Name(name) => {
             let Some(resolver) = resolver else {
-                caller.say(Level::Error, &format!("no resolver defined to resolve {name}"));
+                caller.log_line(Level::Error, &format!("no resolver defined to resolve {name}"));
                 return Err(NoAddress::Failed);
             };
             let whole = name.strip_suffix('.').unwrap_or(name);
@@ -49,7 +49,7 @@ pub(crate) async fn named_peers<C: Caller>(
             match look_up(caller, &Arc::new(question)).await? {
                 Ok(found) => (name.clone(), found),
                 Err(failure) => {
-                    caller.say(Level::Error, &format!("{name} could not be resolved ({failure})"));
+                    caller.log_line(Level::Error, &format!("{name} could not be resolved ({failure})"));
                     return Err(NoAddress::Failed);
                 }
             }
@@ -77,7 +77,7 @@ async fn look_up<C: Caller>(
     question: &Arc<Question>,
 ) -> Result<Result<Arc<[Found]>, NameFailure>, NoAddress> {
     let thread = caller.thread();
-    let names = &thread.shared.names;
+    let names = &thread.registry.names;
     let token = wake_token(thread.index, caller.task());
     // The control plane ends a lookup after the timeout with the answers so far; the margin lets this exchange see
     // them.

@@ -49,7 +49,7 @@ pub(crate) enum Spare {
 /// Opens a connection ahead of demand. No other connection is closed for it.
 pub(crate) fn open_spare(thread: &WorkerThread, key: KeyId, address: &PeerAddress, plan: &WarmingPlan) -> Spare {
     let now = thread.reactor.now();
-    let Some(permit) = thread.shared.pool.open_spare(thread.id(), key) else { return Spare::NoRoom };
+    let Some(permit) = thread.registry.pool.open_spare(thread.id(), key) else { return Spare::NoRoom };
     // Its own task is created when it waits; until then no event comes.
     let Ok((stream, port)) = dial(thread, address, &plan.connect, thread.chores.task) else {
         thread.pauses.refused(key, now);
@@ -75,7 +75,7 @@ impl Job for Opening {
     }
 
     fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>> {
-        thread.shared.faults.pass(Fault::Opening);
+        thread.registry.faults.pass(Fault::Opening);
         let fired = thread.reactor.take_deadline_fired(self.task);
         let Self { task, pending, reason } = *self;
         let (pending, step) = pending.step();
@@ -116,7 +116,7 @@ impl OpenedFor {
             Self::Streams(streams) => streams.fail(error, thread),
             Self::Floor { key, .. } => thread.pauses.refused(*key, thread.reactor.now()),
             Self::Exchange { group, index, address } => {
-                let log = &thread.shared.error_log;
+                let log = &thread.registry.error_log;
                 let line = match error {
                     OpenError::Connect(error) => format!("connect() to {address} failed ({})", errno(error)),
                     OpenError::Handshake { phrase, .. } => format!("{phrase} while SSL handshaking to {address}"),

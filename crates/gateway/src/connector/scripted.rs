@@ -34,16 +34,16 @@ pub(super) struct ScriptedCaller {
     task: TaskId,
     hub: Rc<Hub>,
     script: RefCell<VecDeque<During>>,
-    said: RefCell<Vec<String>>,
+    logged: RefCell<Vec<String>>,
 }
 
 impl ScriptedCaller {
     pub(super) fn new(script: impl IntoIterator<Item = During>) -> Self {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
-        let thread = Rc::new(WorkerThread::new(0, shared, Reactor::new().expect("a reactor")));
+        let registry = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
+        let thread = Rc::new(WorkerThread::new(0, registry, Reactor::new().expect("a reactor")));
         let task = thread.reactor.create_task();
         let script = RefCell::new(script.into_iter().collect());
-        Self { thread, task, hub: Rc::default(), script, said: RefCell::default() }
+        Self { thread, task, hub: Rc::default(), script, logged: RefCell::default() }
     }
 
     /// The script for the next waits.
@@ -52,8 +52,8 @@ impl ScriptedCaller {
     }
 
     /// The lines that it has logged.
-    pub(super) fn said(&self) -> Vec<String> {
-        self.said.borrow().clone()
+    pub(super) fn logged(&self) -> Vec<String> {
+        self.logged.borrow().clone()
     }
 
     /// Waits of the script that have not happened.
@@ -92,8 +92,8 @@ impl Caller for ScriptedCaller {
 
     async fn let_others_run(&self) {}
 
-    fn say(&self, _level: Level, message: &str) {
-        self.said.borrow_mut().push(message.to_owned());
+    fn log_line(&self, _level: Level, message: &str) {
+        self.logged.borrow_mut().push(message.to_owned());
     }
 
     fn value(&self, template: &Template) -> Vec<u8> {
@@ -104,7 +104,7 @@ impl Caller for ScriptedCaller {
 /// The generation of the text in `http`, bound in the caller's registry.
 #[track_caller]
 pub(super) fn generation(caller: &ScriptedCaller, http: &str) -> Arc<Generation> {
-    match caller.thread.shared.bind(plan(http)) {
+    match caller.thread.registry.bind(plan(http)) {
         Ok(bound) => bound.generation,
         Err(found) => panic!("{found:?}"),
     }
@@ -226,7 +226,7 @@ mod tests {
         let caller = ScriptedCaller::new([During::Ends(Woken::Deadline)]);
         let generation = generation(&caller, &text);
         assert_eq!(lease_only(&caller, &generation).err(), Some(Failure::ConnectTimeout));
-        assert_eq!(caller.said(), ["upstream timed out (110: Connection timed out) while connecting to upstream"]);
+        assert_eq!(caller.logged(), ["upstream timed out (110: Connection timed out) while connecting to upstream"]);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let caller = ScriptedCaller::new([During::Ends(Woken::PeerGone)]);
         let generation = generation(&caller, &text);
         assert_eq!(lease_only(&caller, &generation).err(), Some(Failure::ClientGone));
-        assert_eq!(caller.said(), [""; 0]);
+        assert_eq!(caller.logged(), [""; 0]);
         caller.expect([During::Ends(Woken::Deadline)]);
         let reason = lease_only(&caller, &generation).map(|leased| leased.discard(DiscardReason::Cancelled));
         assert_eq!(reason, Err(Failure::ConnectTimeout), "the permit came back");
@@ -254,7 +254,7 @@ mod tests {
         let key = generation.proxies.get(0).group.members.of(&None).expect("peers").peers[0].key;
         let address = PeerAddress::Ip(listener.local_addr().expect("an address"));
         assert_eq!(open_spare(caller.thread(), key, &address, &warming()), Spare::Opening);
-        assert_eq!(caller.thread().shared.pool.peer_connections(key), 1);
+        assert_eq!(caller.thread().registry.pool.peer_connections(key), 1);
         assert!(listener.accept().is_ok());
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let nowhere = PeerAddress::Unix("/nowhere/at/all.sock".into());
         assert_eq!(open_spare(caller.thread(), key, &nowhere, &warming()), Spare::Refused);
         assert!(caller.thread().pauses.holds(key, caller.thread().reactor.now()));
-        assert_eq!(caller.thread().shared.pool.peer_connections(key), 0, "the permit came back");
+        assert_eq!(caller.thread().registry.pool.peer_connections(key), 0, "the permit came back");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let guests = &generation.guests[0];
         let host = Host::Name("x.test".into());
         assert_eq!(run(named_peers(&caller, guests, &host, 80, None)).err(), Some(NoAddress::Failed));
-        assert_eq!(caller.said(), ["no resolver defined to resolve x.test"]);
+        assert_eq!(caller.logged(), ["no resolver defined to resolve x.test"]);
         let host = Host::Ip([192, 0, 2, 1].into());
         assert_eq!(run(named_peers(&caller, guests, &host, 80, None)).map(|set| set.peers.len()).ok(), Some(1));
     }

@@ -46,7 +46,7 @@ pub(crate) fn outcome_of(verdict: Verdict) -> Outcome {
 pub(crate) fn report(caller: &impl Caller, group: &BoundGroup, held: &HeldPeers, index: usize, outcome: Outcome) {
     let report = |set: &PeerSet| set.balance.report(index, outcome, caller.thread().pool_now());
     if group.members.of(held).map(report) == Some(Standing::Disabled) {
-        caller.say(Level::Warn, "upstream server temporarily disabled");
+        caller.log_line(Level::Warn, "upstream server temporarily disabled");
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
         let group = &generation.proxies.get(0).group;
         let held = Choice::default().held;
         report(&caller, group, &held, 0, Outcome::Neutral);
-        assert!(caller.said().is_empty());
+        assert!(caller.logged().is_empty());
         report(&caller, group, &held, 0, Outcome::Failed);
-        assert_eq!(caller.said(), ["upstream server temporarily disabled"]);
+        assert_eq!(caller.logged(), ["upstream server temporarily disabled"]);
     }
 }

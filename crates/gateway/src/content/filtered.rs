@@ -77,14 +77,14 @@ impl Exchange {
     /// the caller refuses the request.
     pub(crate) fn filter_head(&mut self, head: &mut ReplyHead, ranges: Ranges<'_>, compress: Compress) {
         if let Ranges::Forced(portion) = ranges {
-            portion.say_of_answer(head);
+            portion.add_fields_to_answer(head);
         }
         self.edit_fields(head);
         self.add_fields(head);
         self.show_trace(head);
         self.fill_user_id(head);
         if let Ranges::OfFile(portion) = ranges {
-            portion.say(head);
+            portion.add_fields(head);
         }
         // A response that was begun but not sent may have left filters behind.
         self.response.forget_filters();
@@ -135,7 +135,7 @@ impl Exchange {
     /// Applies the body filters to a head, and sets up their stages.
     fn begin_stages(&mut self, head: &mut ReplyHead, compress: Compress) {
         let location = self.location();
-        let names_charset = self.response.said_charset().is_some() || self.response.outer_charset().is_some();
+        let names_charset = self.response.accel_charset().is_some() || self.response.outer_charset().is_some();
         if !location.changes_bodies() && location.additions.is_none() && !names_charset {
             return;
         }
@@ -284,8 +284,8 @@ impl FilterHost for Exchange {
         &self.generation.charsets
     }
 
-    fn said_charset(&self) -> Option<&[u8]> {
-        self.response.said_charset()
+    fn accel_charset(&self) -> Option<&[u8]> {
+        self.response.accel_charset()
     }
 
     fn outer_charset(&self) -> Option<&[u8]> {

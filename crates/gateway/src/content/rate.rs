@@ -47,7 +47,7 @@ impl Exchange {
         let answer = self.answer().filter(|_| plan.obeys_charset);
         let said = answer.and_then(|answer| answer.head.value(FieldId::XAccelCharset, &answer.bytes));
         if let Some(said) = said.filter(|said| !said.is_empty()).map(Into::into) {
-            self.response.say_charset(said);
+            self.response.set_accel_charset(said);
         }
     }
 

@@ -77,7 +77,7 @@ impl Exchange {
         if !matches!(self.routing.method(), Method::Get | Method::Head) {
             return Reply::error(405);
         }
-        let totals = self.thread.shared.totals_of_all();
+        let totals = self.thread.registry.totals_of_all();
         let text = format!(
             "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
             totals.active,

@@ -306,9 +306,7 @@ impl Exchange {
             if is_over {
                 let Some(ended) = subrequest.ended() else { return Err(CloseReason::Truncated) };
                 // As in nginx, `$upstream_…` are those of the first slice.
-                if self.upstream.attempts.all.is_empty() {
-                    self.upstream.attempts = attempts.take();
-                }
+                self.upstream.adopt_attempts(&attempts);
                 // A truncated response has no status.
                 return if ended.status == 0 { Err(CloseReason::Truncated) } else { Ok(()) };
             }

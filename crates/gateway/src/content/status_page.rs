@@ -31,8 +31,8 @@ impl Exchange {
                 ..Reply::default()
             };
         };
-        let (shared, generation) = (self.thread.shared, Arc::clone(&self.generation.0));
-        match self.offload(move || status::render(shared, &generation, format)).await {
+        let (registry, generation) = (self.thread.registry, Arc::clone(&self.generation.0));
+        match self.offload(move || status::render(registry, &generation, format)).await {
             Ok(document) => Reply {
                 status: 200,
                 // The numbers are outdated at once, so nothing may cache them.

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_still_be_sending_is_read_from_for_a_while() {
+    fn lingers_while_the_client_may_still_be_sending() {
         let unread = Settled { is_unread: true, ..WHOLE };
         assert_eq!(closed_for(CloseReason::BodyUnread).after(unread), After::Linger(CloseReason::BodyUnread));
         let off = Settled { lingers: false, ..unread };

@@ -16,7 +16,7 @@ use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::ending::Ending;
 use crate::downstream::h1::H1;
 use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::head::Terms;
+use crate::downstream::h1::head::Agreed;
 use crate::downstream::h2::H2;
 use crate::downstream::internal::Internal;
 use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
@@ -122,9 +122,9 @@ impl Downstream {
     /// Sends a final head and the beginning of the body; `last`: the body is complete.
     pub(crate) fn send_head(&mut self, view: HeadView<'_>, body: &[u8], last: bool) -> io::Result<()> {
         self.begin_head(view);
-        let (terms, takes_body) = (self.terms(), self.takes_body());
+        let (agreed, takes_body) = (self.agreed(), self.takes_body());
         match &mut self.side {
-            Side::H1(h1) => h1.send_head(terms, view, body, last),
+            Side::H1(h1) => h1.send_head(agreed, view, body, last),
             Side::H2(stream) => stream.send_head(takes_body, view, body, last),
             Side::Internal(internal) => {
                 internal.take_head(view);
@@ -152,9 +152,9 @@ impl Downstream {
 
     /// Sends an interim (1xx) head.
     pub(crate) fn send_interim(&mut self, view: HeadView<'_>) -> io::Result<()> {
-        let terms = self.terms();
+        let agreed = self.agreed();
         match &mut self.side {
-            Side::H1(h1) => h1.send_interim(terms, view),
+            Side::H1(h1) => h1.send_interim(agreed, view),
             Side::H2(stream) => stream.send_interim(view),
             Side::Internal(_) => Ok(()),
         }
@@ -177,9 +177,9 @@ impl Downstream {
     /// Sends a final head and the beginning of its body; [`Self::send_file`] sends the rest.
     pub(crate) fn send_head_of_file(&mut self, view: HeadView<'_>, begun: &[u8]) -> io::Result<()> {
         self.begin_head(view);
-        let (terms, takes_body) = (self.terms(), self.takes_body());
+        let (agreed, takes_body) = (self.agreed(), self.takes_body());
         match &mut self.side {
-            Side::H1(h1) => h1.send_head_of_file(terms, view, begun),
+            Side::H1(h1) => h1.send_head_of_file(agreed, view, begun),
             Side::H2(stream) => stream.send_head(takes_body, view, begun, false),
             Side::Internal(internal) => {
                 internal.take_head(view);
@@ -329,7 +329,7 @@ impl Downstream {
     /// Whether a response with this head has a body.
     pub(crate) fn sends_body(&self, head: &ReplyHead) -> bool {
         match &self.side {
-            Side::H1(_) => self.terms().sends_body(head),
+            Side::H1(h1) => h1.terms(self.agreed()).sends_body(head),
             Side::H2(_) | Side::Internal(_) => self.takes_body() && head.has_body,
         }
     }
@@ -337,7 +337,7 @@ impl Downstream {
     /// Whether this head states the length of its body.
     pub(crate) fn states_length(&self, head: &ReplyHead) -> bool {
         match &self.side {
-            Side::H1(_) => self.terms().states_length(head),
+            Side::H1(h1) => h1.terms(self.agreed()).states_length(head),
             Side::H2(_) => self.takes_body() && head.has_body && head.length.is_some(),
             Side::Internal(_) => head.stated_length().is_some(),
         }
@@ -345,13 +345,13 @@ impl Downstream {
 
     /// Whether the end of the connection would mark the end of this head's body.
     pub(crate) fn ends_by_close(&self, head: &ReplyHead) -> bool {
-        matches!(self.side, Side::H1(_)) && self.terms().ends_by_close(head)
+        matches!(&self.side, Side::H1(h1) if h1.terms(self.agreed()).ends_by_close(head))
     }
 
     /// Whether trailers can follow a body.
     pub(crate) fn takes_trailers(&self) -> bool {
         match &self.side {
-            Side::H1(_) => self.terms().takes_chunks(),
+            Side::H1(h1) => h1.terms(self.agreed()).takes_chunks(),
             Side::H2(_) => true,
             Side::Internal(_) => false,
         }
@@ -360,7 +360,7 @@ impl Downstream {
     /// Calls `say` with the name and the value of each field that the protocol adds at this mark of a head.
     pub(crate) fn fields_at(&self, mark: Mark, head: &ReplyHead, say: impl FnMut(FieldId, &[u8])) {
         match &self.side {
-            Side::H1(_) => self.terms().fields_at(mark, head, say),
+            Side::H1(h1) => h1.terms(self.agreed()).fields_at(mark, head, say),
             Side::H2(_) => H2::fields_at(mark, head, say),
             Side::Internal(internal) => internal.fields_at(mark, head, say),
         }
@@ -369,19 +369,15 @@ impl Downstream {
     /// Sets the location's values for HTTP/1's own fields, and the longest body frame in HTTP/2.
     pub(crate) fn set_words(&mut self, words: ClientWords, chunk_bytes: u32) {
         match &mut self.side {
-            Side::H1(h1) => h1.words = words,
+            Side::H1(h1) => h1.set_words(words),
             Side::H2(stream) => stream.set_chunk_bytes(chunk_bytes),
             Side::Internal(_) => {}
         }
     }
 
-    /// What HTTP/1's own fields depend on now.
-    fn terms(&self) -> Terms {
-        let words = match &self.side {
-            Side::H1(h1) => h1.words,
-            Side::H2(_) | Side::Internal(_) => ClientWords::default(),
-        };
-        Terms::new(self.method == Method::Head, self.version, words, self.ending.keeps())
+    /// What the request and the rest of the exchange have decided about the response by now.
+    fn agreed(&self) -> Agreed {
+        Agreed { asked_for_head: self.method == Method::Head, version: self.version, keepalive: self.ending.keeps() }
     }
 
     /// Reads the request's body once, at most `max` bytes, and passes its bytes to the closure, in pieces.

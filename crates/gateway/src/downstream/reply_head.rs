@@ -218,7 +218,7 @@ impl Fields {
     }
 
     /// Whether a field with a well-known name has a value that is not empty.
-    pub(crate) fn says(&self, id: FieldId, answer: &[u8]) -> bool {
+    pub(crate) fn has_value(&self, id: FieldId, answer: &[u8]) -> bool {
         let named = |entry: &&HeadEntry| entry.id() == Some(id);
         let mut parts = self.entries.iter().filter(named).filter_map(|entry| self.parts(entry, answer));
         self.has(id) && parts.any(|(_, value)| !value.trim_ascii().is_empty())

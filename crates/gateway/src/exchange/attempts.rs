@@ -84,7 +84,7 @@ impl AttemptRecord {
             peer,
             held: None,
             place: exchange.upstream.place(),
-            proxy: exchange.upstream.attempts.proxies,
+            proxy: exchange.upstream.attempts().proxies(),
             began_at: exchange.thread.reactor.now_us(),
             pool_wait_ms: 0,
             queue_ms: None,
@@ -141,12 +141,23 @@ impl AttemptRecord {
 /// The records of an exchange's attempts, for `$upstream_*` and the error log.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    pub(crate) all: SmallVec<[AttemptRecord; 1]>,
+    all: SmallVec<[AttemptRecord; 1]>,
     /// Number of proxies that the exchange has used; an internal redirect may lead to another one.
-    pub(crate) proxies: u32,
+    proxies: u32,
 }
 
 impl Attempts {
+    /// In the order in which they began.
+    #[inline]
+    pub(crate) fn all(&self) -> &[AttemptRecord] {
+        &self.all
+    }
+
+    #[inline]
+    pub(crate) fn last(&self) -> Option<&AttemptRecord> {
+        self.all.last()
+    }
+
     /// The scheme of the last attempt.
     pub(crate) fn last_scheme(&self, generation: &Generation) -> Scheme {
         self.all.last().map_or(Scheme::Http, |attempt| attempt.scheme(generation))
@@ -157,7 +168,20 @@ impl Attempts {
         self.all.last().and_then(|attempt| attempt.peer_name(generation))
     }
 
-    pub(crate) fn last_mut(&mut self) -> Option<&mut AttemptRecord> {
+    pub(crate) fn proxies(&self) -> u32 {
+        self.proxies
+    }
+
+    pub(super) fn begin_proxy(&mut self) {
+        self.proxies += 1;
+    }
+
+    pub(super) fn push(&mut self, record: AttemptRecord) -> &mut AttemptRecord {
+        self.all.push(record);
+        self.all.last_mut().expect("one was just put there")
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut AttemptRecord> {
         self.all.last_mut()
     }
 }

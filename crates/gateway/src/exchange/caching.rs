@@ -158,16 +158,16 @@ impl Exchange {
 
     /// Whether the response of the upstream may be stored, as far as is known.
     pub(crate) fn is_cacheable(&self) -> bool {
-        self.upstream.cache.as_ref().is_some_and(|caching| caching.cacheable)
+        self.upstream.caching().is_some_and(|caching| caching.cacheable)
     }
 
     /// Whether this exchange decides conditions and ranges of the response, not the upstream.
     pub(crate) fn edits_cached(&self) -> bool {
-        self.upstream.cache.as_ref().is_some_and(|caching| caching.edits)
+        self.upstream.caching().is_some_and(|caching| caching.edits)
     }
 
     /// Whether one of these values means yes: neither empty nor `0`.
-    pub(crate) fn says_yes(&self, list: &[Template]) -> bool {
+    pub(crate) fn any_is_true(&self, list: &[Template]) -> bool {
         list.iter().any(|template| {
             let mut value = Vec::new();
             template.write(&ExchangeView::of(self), &mut value);
@@ -205,7 +205,7 @@ impl Exchange {
 
     /// The validators for a conditional request to the upstream: the date and the tag of the stale response.
     pub(crate) fn cache_validators(&self) -> Option<(Option<i64>, &[u8])> {
-        let caching = self.upstream.cache.as_ref().filter(|caching| caching.status == CacheStatus::Expired)?;
+        let caching = self.upstream.caching().filter(|caching| caching.status == CacheStatus::Expired)?;
         let revalidates = self.cache_plan().is_some_and(|cache| cache.revalidate);
         revalidates.then_some((caching.validators.0, &*caching.validators.1))
     }
@@ -219,16 +219,16 @@ impl Exchange {
     /// room for the body if its length is known: a full disk is found out before another request depends on it.
     pub(crate) async fn share_store(&mut self, storing: &mut Storing) {
         let has_lock = self.cache_plan().is_some_and(|cache| cache.lock.is_some());
-        let is_shared = self.upstream.cache.as_ref().is_some_and(|caching| {
+        let is_shared = self.upstream.caching().is_some_and(|caching| {
             caching.key == storing.key && caching.hold.as_ref().is_some_and(CacheHold::may_share)
         });
         if !has_lock || !is_shared {
             return;
         }
         let stated = self.answer().and_then(|answer| answer.head.content_length).unwrap_or(0);
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let bytes = storing.body_start.saturating_add(stated);
-        match self.offload(move || zone.open_shared(shared, key, bytes)).await.flatten() {
+        match self.offload(move || zone.open_shared(registry, key, bytes)).await.flatten() {
             Ok((file, reader)) => {
                 let known = FillHead {
                     text: storing.text.clone(),
@@ -237,7 +237,7 @@ impl Exchange {
                     body_start: storing.body_start,
                 };
                 let owner = wake_token(self.thread.index, self.task());
-                let hold = self.upstream.cache.as_ref().and_then(|caching| caching.hold.as_ref());
+                let hold = self.upstream.caching().and_then(|caching| caching.hold.as_ref());
                 storing.filling = hold.map(|hold| hold.begin_fill(key, known, reader, owner));
                 storing.file = Some(file);
             }
@@ -256,11 +256,11 @@ impl Exchange {
             storing.keep(pending, behind);
             return;
         }
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
         let bytes = Arc::clone(&pending);
         let job = move || -> io::Result<StoreFile> {
-            let file = zone.open_store(shared, key, file)?;
+            let file = zone.open_store(registry, key, file)?;
             file.write(offset, &bytes)?;
             Ok(file)
         };
@@ -291,7 +291,7 @@ impl Exchange {
         if let Some(filling) = &storing.filling {
             filling.leave_file();
         }
-        if let Some(caching) = self.upstream.cache.as_mut().filter(|caching| caching.key == storing.key)
+        if let Some(caching) = self.upstream.caching_mut().filter(|caching| caching.key == storing.key)
             && caching.found.is_none()
             && let Some(hold) = &mut caching.hold
         {
@@ -324,11 +324,11 @@ impl Exchange {
 
     async fn finish_file(&mut self, storing: &mut Storing, pending: &Arc<Vec<u8>>) -> io::Result<()> {
         let beginning = storing.entry.encode(&storing.text, &storing.head).ok_or(io::ErrorKind::InvalidData)?;
-        let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
+        let (zone, key, registry) = (Arc::clone(&storing.zone), storing.key, self.thread.registry);
         let (file, offset) = (storing.file.take(), storing.body_start + storing.written);
         let pending = Arc::clone(pending);
         let job = move || -> io::Result<()> {
-            let file = zone.open_store(shared, key, file)?;
+            let file = zone.open_store(registry, key, file)?;
             file.write(offset, &pending)?;
             zone.finish(file, key, &beginning)
         };
@@ -341,12 +341,12 @@ impl Exchange {
     /// Tells the index that the file of a key exists. The key may differ from the requested one if the response has
     /// another `Vary` now.
     fn note_stored(&mut self, key: Key, bytes: u64) {
-        let (now_s, shared) = (self.now_s(), self.thread.shared);
-        let Some(caching) = &mut self.upstream.cache else { return };
+        let (now_s, registry) = (self.now_s(), self.thread.registry);
+        let Some(caching) = self.upstream.caching_mut() else { return };
         match &mut caching.hold {
             Some(hold) if caching.key == key => hold.stored(bytes),
             _ => {
-                if let Ok((mut hold, _)) = caching.zone.enter(shared, key, caching.main, 1, now_s) {
+                if let Ok((mut hold, _)) = caching.zone.enter(registry, key, caching.main, 1, now_s) {
                     hold.stored(bytes);
                 }
             }

@@ -40,7 +40,7 @@ impl Caller for Exchange {
         self.yield_now().await;
     }
 
-    fn say(&self, level: Level, message: &str) {
+    fn log_line(&self, level: Level, message: &str) {
         self.log_at(level, message);
     }
 

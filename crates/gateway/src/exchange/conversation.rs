@@ -1,8 +1,8 @@
-//! The upstream's side of an exchange: its proxy and peer, the attempts so far, and the head of the response. Its own data is changed by
-//! verbs; the records of attempts and the state of the cache are parts with verbs of their own.
+//! The upstream's side of an exchange: its proxy and peer, the attempts so far, the state of the cache, and the head of the response.
+//! All of it is changed by verbs.
 
 use crate::exchange::Exchange;
-use crate::exchange::attempts::Attempts;
+use crate::exchange::attempts::{AttemptRecord, Attempts};
 use crate::exchange::caching::Caching;
 use crate::plan::variable_pass::PassUrl;
 use crate::registry::cache::CacheStatus;
@@ -20,7 +20,7 @@ pub(crate) struct Conversation {
     answer: Option<Box<Answer>>,
     /// `grpc-timeout`: when the call is over. While it is set, no wait lasts longer.
     call_deadline: Option<Millis>,
-    pub(crate) attempts: Attempts,
+    attempts: Attempts,
     /// Its seat at the present peer.
     seat: Option<Seat>,
     /// The index of the present proxy in its location.
@@ -30,9 +30,9 @@ pub(crate) struct Conversation {
     /// `proxy_ignore_client_abort` of the present proxy: a client that leaves ends no wait.
     abort_ignored: bool,
     /// The state of `proxy_cache`.
-    pub(crate) cache: Option<Box<Caching>>,
+    cache: Option<Box<Caching>>,
     /// Where to report the attempts, for the exchange that started this one.
-    told: Option<Rc<RefCell<Attempts>>>,
+    asker: Option<Rc<RefCell<Attempts>>>,
     /// `$upstream_cache_status` of the first slice, if the response is assembled (`slice`).
     slice_status: Option<CacheStatus>,
     /// The request as sent asks for an upgrade.
@@ -112,8 +112,8 @@ impl Conversation {
         self.call_deadline
     }
 
-    /// Sits down at a peer, after leaving the last one.
-    pub(crate) fn sit(&mut self, seat: Seat) {
+    /// Takes a seat at a peer, after leaving the last one.
+    pub(crate) fn take_seat(&mut self, seat: Seat) {
         self.seat = Some(seat);
     }
 
@@ -172,23 +172,75 @@ impl Conversation {
     }
 }
 
-/// What other exchanges are told.
+/// The attempts.
 impl Conversation {
-    /// From now on another exchange is told of the attempts.
-    pub(crate) fn tell(&mut self, asker: Rc<RefCell<Attempts>>) {
-        self.told = Some(asker);
+    #[inline]
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
     }
 
-    /// Whether another exchange is told of the attempts.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told.is_some()
+    /// The record of the last attempt.
+    #[inline]
+    pub(crate) fn attempt_mut(&mut self) -> Option<&mut AttemptRecord> {
+        self.attempts.last_mut()
     }
 
-    /// Hands the records of the attempts to the exchange that is told of them.
-    pub(crate) fn report_attempts(&mut self) {
-        if let Some(told) = &self.told {
-            *told.borrow_mut() = std::mem::take(&mut self.attempts);
+    /// Adds the record of an attempt that begins.
+    pub(crate) fn begin_attempt(&mut self, record: AttemptRecord) -> &mut AttemptRecord {
+        self.attempts.push(record)
+    }
+
+    /// Counts a proxy that begins to ask peers.
+    pub(crate) fn begin_proxy(&mut self) {
+        self.attempts.begin_proxy();
+    }
+
+    /// Takes over the attempts of an exchange that this one started, unless it has attempts already.
+    pub(crate) fn adopt_attempts(&mut self, asked: &RefCell<Attempts>) {
+        if self.attempts.all().is_empty() {
+            self.attempts = asked.take();
         }
+    }
+
+    /// At its end, the exchange reports its attempts to the one that started it.
+    pub(crate) fn report_attempts_to(&mut self, asker: Rc<RefCell<Attempts>>) {
+        self.asker = Some(asker);
+    }
+
+    /// Whether the attempts belong to the exchange that started this one.
+    pub(crate) fn reports_attempts(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// Moves the records of the attempts to the exchange that started this one.
+    pub(crate) fn report_attempts(&mut self) {
+        if let Some(asker) = &self.asker {
+            *asker.borrow_mut() = std::mem::take(&mut self.attempts);
+        }
+    }
+}
+
+/// The cache.
+impl Conversation {
+    /// The state of `proxy_cache`, if it is used.
+    #[inline]
+    pub(crate) fn caching(&self) -> Option<&Caching> {
+        self.cache.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn caching_mut(&mut self) -> Option<&mut Caching> {
+        self.cache.as_deref_mut()
+    }
+
+    /// Begins to use a cache.
+    pub(crate) fn begin_caching(&mut self, caching: Caching) {
+        self.cache = Some(Box::new(caching));
+    }
+
+    /// The cache is not used any more.
+    pub(crate) fn end_caching(&mut self) {
+        self.cache = None;
     }
 
     /// Shows the cache status of the first slice.
@@ -327,13 +379,17 @@ mod tests {
     fn attempts_are_reported_to_the_asker() {
         let asker = Rc::new(RefCell::new(Attempts::default()));
         let mut upstream = Conversation::default();
-        upstream.attempts.proxies = 2;
+        upstream.begin_proxy();
+        upstream.begin_proxy();
         upstream.report_attempts();
-        assert_eq!((upstream.attempts.proxies, upstream.is_told()), (2, false), "no exchange asked");
-        upstream.tell(Rc::clone(&asker));
+        assert_eq!((upstream.attempts().proxies(), upstream.reports_attempts()), (2, false), "no exchange asked");
+        upstream.report_attempts_to(Rc::clone(&asker));
         upstream.report_attempts();
-        assert!(upstream.is_told());
-        assert_eq!((asker.borrow().proxies, upstream.attempts.proxies), (2, 0));
+        assert!(upstream.reports_attempts());
+        assert_eq!((asker.borrow().proxies(), upstream.attempts().proxies()), (2, 0));
+        let mut first = Conversation::default();
+        first.adopt_attempts(&asker);
+        assert_eq!((asker.borrow().proxies(), first.attempts().proxies()), (0, 2));
     }
 
     #[test]

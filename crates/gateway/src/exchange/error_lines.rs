@@ -19,7 +19,7 @@ impl Exchange {
     /// Logs at another level. The most specific `error_log` gets the line.
     pub(crate) fn log_at(&self, level: Level, message: &str) {
         let request = &self.request;
-        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
+        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.registry.error_log);
         let written = log.request_line(
             self.thread.index,
             level,
@@ -43,10 +43,10 @@ impl Exchange {
 
     /// The URL of the last attempt, as nginx writes it.
     fn upstream_url(&self) -> Option<Vec<u8>> {
-        let peer = self.upstream.attempts.last_peer(&self.generation)?;
+        let peer = self.upstream.attempts().last_peer(&self.generation)?;
         let target = self.request.upstream_head.target();
         let separator: &[u8] = if peer.starts_with(b"unix:") && !target.is_empty() { b":" } else { b"" };
-        let scheme = self.upstream.attempts.last_scheme(&self.generation).as_str().as_bytes();
+        let scheme = self.upstream.attempts().last_scheme(&self.generation).as_str().as_bytes();
         Some([scheme, b"://", peer, separator, target].concat())
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod conversation;
 pub(crate) mod ending;
 pub(crate) mod error_lines;
 pub(crate) mod file_parts;
-pub(crate) mod handshake_view;
 pub(crate) mod including;
 pub(crate) mod intake;
 pub(crate) mod links;

@@ -9,7 +9,7 @@ use std::io;
 impl Exchange {
     /// Runs a job that may block on another thread. The error: too many jobs wait already, or the job panicked.
     pub(crate) async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        self.offload_to(&self.thread.shared.offload, job).await
+        self.offload_to(&self.thread.registry.offload, job).await
     }
 
     /// The same in another pool.
@@ -18,8 +18,8 @@ impl Exchange {
         pool: &Offload,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task());
-        let pending = pool.submit(job, move || shared.send(worker, Message::Wake(task)))?;
+        let (registry, worker, task) = (self.thread.registry, usize::from(self.thread.index), self.task());
+        let pending = pool.submit(job, move || registry.send(worker, Message::Wake(task)))?;
         // The job ends by itself: a deadline of an earlier wait must not look like its end.
         self.thread.reactor.set_deadline(task, None);
         loop {

@@ -85,7 +85,7 @@ impl Exchange {
                 before = at;
             }
         }
-        let attempts = &self.upstream.attempts.all;
+        let attempts = self.upstream.attempts().all();
         let hidden = attempts.len().saturating_sub(ATTEMPTS_MAX);
         if hidden > 0 {
             line.item("attempts", attempts.len());

@@ -24,7 +24,7 @@ pub(crate) struct Response {
     /// `$limit_rate`: bytes per second of the response, once it is decided; 0 for no limit.
     limit_rate: Option<u64>,
     /// `X-Accel-Charset`
-    said_charset: Option<Box<[u8]>>,
+    accel_charset: Option<Box<[u8]>>,
     /// The character set of the response that this one becomes a part of; empty if that names none.
     outer_charset: Option<Box<[u8]>>,
     /// The page that the response is (`ssi`): its commands are executed whenever the exchange waits.
@@ -137,12 +137,12 @@ impl Response {
     }
 
     /// `X-Accel-Charset`
-    pub(crate) fn said_charset(&self) -> Option<&[u8]> {
-        self.said_charset.as_deref()
+    pub(crate) fn accel_charset(&self) -> Option<&[u8]> {
+        self.accel_charset.as_deref()
     }
 
-    pub(crate) fn say_charset(&mut self, charset: Box<[u8]>) {
-        self.said_charset = Some(charset);
+    pub(crate) fn set_accel_charset(&mut self, charset: Box<[u8]>) {
+        self.accel_charset = Some(charset);
     }
 
     /// The character set of the response that this one becomes a part of; empty if that names none.
@@ -230,12 +230,12 @@ mod tests {
     #[test]
     fn rate_character_sets_and_variant_are_as_noted() {
         let mut response = Response::default();
-        assert_eq!((response.limit_rate(), response.said_charset(), response.outer_charset()), (None, None, None));
+        assert_eq!((response.limit_rate(), response.accel_charset(), response.outer_charset()), (None, None, None));
         response.limit_rate_to(0);
-        response.say_charset(b"utf-8".as_slice().into());
+        response.set_accel_charset(b"utf-8".as_slice().into());
         response.become_part(Some(Box::default()));
         assert_eq!(response.limit_rate(), Some(0));
-        assert_eq!((response.said_charset(), response.outer_charset()), (Some(&b"utf-8"[..]), Some(&b""[..])));
+        assert_eq!((response.accel_charset(), response.outer_charset()), (Some(&b"utf-8"[..]), Some(&b""[..])));
         assert!(!response.take_variant());
         response.note_variant();
         assert!(response.take_variant() && !response.take_variant());

@@ -54,7 +54,7 @@ impl Exchange {
     /// Writes the pending bytes of the body to the file, and waits for the write.
     pub(crate) async fn write_saved(&self, saving: &mut Saving) {
         let (file, pending) = (saving.file.take(), std::mem::take(&mut saving.pending));
-        let (name, offload, offset) = (saving.name.clone(), self.thread.shared.offload.clone(), saving.written);
+        let (name, offload, offset) = (saving.name.clone(), self.thread.registry.offload.clone(), saving.written);
         let count = pending.len() as u64;
         let job = move || -> io::Result<(SavedFile, Vec<u8>)> {
             let file = file.map_or_else(|| SavedFile::create(&name, offload), Ok)?;
@@ -81,7 +81,7 @@ impl Exchange {
         if failed {
             return;
         }
-        let (given, offload) = (name.clone(), self.thread.shared.offload.clone());
+        let (given, offload) = (name.clone(), self.thread.registry.offload.clone());
         let job = move || -> io::Result<()> {
             let file = file.map_or_else(|| SavedFile::create(&given, offload), Ok)?;
             file.write(written, &pending)?;

@@ -188,7 +188,7 @@ impl Exchange {
             match errand.resumes {
                 Some(Resumes::Slice(slice, attempts)) => {
                     self.routing.slice = Some(slice);
-                    self.upstream.tell(attempts);
+                    self.upstream.report_attempts_to(attempts);
                 }
                 Some(Resumes::Update) | None => self.routing.is_update = true,
             }

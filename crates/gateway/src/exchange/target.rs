@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_forgets_what_was_found_for_the_last_uri() {
+    fn a_redirect_clears_the_findings_of_the_last_uri() {
         let mut target = Target::default();
         target.choose_server(2);
         target.enter(LocationId(7));

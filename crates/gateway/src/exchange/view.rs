@@ -151,10 +151,10 @@ impl ExchangeView<'_> {
                 true
             }
             Variable::Capture(group) => optional(exchange.routing.captures.borrow().group(usize::from(*group)), out),
-            Variable::ConnectionsActive => number(exchange.thread.shared.totals_of_all().active, out),
-            Variable::ConnectionsReading => number(exchange.thread.shared.totals_of_all().reading, out),
-            Variable::ConnectionsWriting => number(exchange.thread.shared.totals_of_all().writing, out),
-            Variable::ConnectionsWaiting => number(exchange.thread.shared.totals_of_all().waiting, out),
+            Variable::ConnectionsActive => number(exchange.thread.registry.totals_of_all().active, out),
+            Variable::ConnectionsReading => number(exchange.thread.registry.totals_of_all().reading, out),
+            Variable::ConnectionsWriting => number(exchange.thread.registry.totals_of_all().writing, out),
+            Variable::ConnectionsWaiting => number(exchange.thread.registry.totals_of_all().waiting, out),
             Variable::FastcgiScriptName | Variable::FastcgiPathInfo => exchange.write_script(variable, out),
             Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort
@@ -354,7 +354,7 @@ impl ExchangeView<'_> {
 
     /// Values of all attempts, separated by commas, or by a colon if an internal redirect led to another proxy.
     fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let attempts = &self.exchange.upstream.attempts.all;
+        let attempts = self.exchange.upstream.attempts().all();
         if attempts.is_empty() {
             return false;
         }

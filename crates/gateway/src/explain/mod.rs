@@ -165,14 +165,14 @@ pub struct LocalAnswer {
 /// Explains a request under a configuration: `loaded` is the text of `generation`. The registry serves nothing else. The
 /// error says why no listener takes the request.
 pub fn explain(
-    shared: &'static Registry,
+    registry: &'static Registry,
     generation: &Arc<Generation>,
     loaded: &Loaded,
     question: &ExplainedRequest,
 ) -> Result<Explanation, String> {
     let ListenerReached { listener, client, others } = question.find_listener(generation)?;
     let reactor = Reactor::new().map_err(|error| format!("epoll_create1() failed: {error}"))?;
-    let thread = Rc::new(WorkerThread::new(WORKER, shared, reactor));
+    let thread = Rc::new(WorkerThread::new(WORKER, registry, reactor));
     let places = Places::of(loaded);
     let recording = RefCell::new(Recording::new(&places));
     let (request, beginning) = parse(generation, listener, question)?;
@@ -203,7 +203,7 @@ pub fn explain(
         location: recording.location.take(),
         steps: recording.steps,
         outcome,
-        log: log_lines(shared),
+        log: log_lines(registry),
         assumptions: recording.assumptions,
     })
 }
@@ -269,7 +269,7 @@ fn run(exchange: &mut Exchange, response: &Subrequest, beginning: &Beginning, re
 /// Waits a moment for jobs of other threads.
 fn wait(thread: &WorkerThread) {
     let mut messages = Vec::new();
-    thread.shared.workers[usize::from(WORKER)].mailbox.take(&mut messages);
+    thread.registry.workers[usize::from(WORKER)].mailbox.take(&mut messages);
     for message in messages {
         if let Message::Wake(task) = message {
             thread.reactor.wake(task);
@@ -281,9 +281,9 @@ fn wait(thread: &WorkerThread) {
 }
 
 /// The messages for the error log, without time, process and request.
-fn log_lines(shared: &Registry) -> Vec<String> {
+fn log_lines(registry: &Registry) -> Vec<String> {
     let mut lines = Vec::new();
-    shared.error_log().flush(|text, _| {
+    registry.error_log().flush(|text, _| {
         for line in String::from_utf8_lossy(text).lines() {
             let message =
                 line.split_once('#').and_then(|(_, rest)| rest.split_once(": ")).map_or(line, |(_, rest)| rest);

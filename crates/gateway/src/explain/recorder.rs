@@ -167,7 +167,7 @@ impl<'p> Recording<'p> {
                 self.step(Phase::Location, "The location is internal, and a client asked for it: 404.", at);
             }
             Event::Ran(plan, number, did) => self.ran(exchange, plan, number, did),
-            Event::Looked { path, found, holds } => self.looked(path, found, holds),
+            Event::Looked { path, found, holds } => self.tested_file(path, found, holds),
             Event::Limits(plan) => self.limits(exchange, plan),
             Event::Access(plan) => self.access(exchange, plan),
             Event::Password(plan, refused) => self.password(exchange, plan, refused),
@@ -211,7 +211,7 @@ impl<'p> Recording<'p> {
         self.step(Phase::Rewrite, format!("{text}: answers at once."), at);
     }
 
-    fn looked(&mut self, path: &[u8], found: bool, holds: bool) {
+    fn tested_file(&mut self, path: &[u8], found: bool, holds: bool) {
         let at = self.looks.take();
         let condition = at.as_ref().map_or("if", |at| &at.text);
         let there = if found { "is there" } else { "is not there" };
@@ -437,7 +437,7 @@ impl<'p> Recording<'p> {
 
     fn note_cache(&mut self, exchange: &Exchange, used: &CacheNote<'_>) {
         let at = self.directive(exchange, &["proxy_cache", "fastcgi_cache", "scgi_cache", "uwsgi_cache"]);
-        let known = exchange.upstream.cache.as_deref();
+        let known = exchange.upstream.caching();
         match used {
             CacheNote::Unused => self.step(Phase::Cache, "The cache is not used for this request.", at),
             CacheNote::Purges { zone } => {

@@ -68,7 +68,7 @@ impl CharsetFacts<'_> {
                 CharsetStep::Leave
             };
         }
-        let is_encoded = head.head.fields.says(FieldId::ContentEncoding, head.answer);
+        let is_encoded = head.head.fields.has_value(FieldId::ContentEncoding, head.answer);
         let are_known = self.charsets.knows(&source) && self.charsets.knows(&wanted);
         match self.charsets.recoding(&source, &wanted) {
             _ if are_known && is_encoded => CharsetStep::Leave,
@@ -106,7 +106,7 @@ type Evaluate<'a> = dyn Fn(&Template, HeadView<'_>) -> Vec<u8> + 'a;
 /// The inputs of the decision about a response of this exchange; `None` if there is nothing to decide.
 fn facts<'a>(host: &'a dyn FilterHost, head: &ReplyHead, value: &'a Evaluate<'a>) -> Option<CharsetFacts<'a>> {
     let plan = host.location().charset.as_deref();
-    let (said, outer) = (host.said_charset(), host.outer_charset());
+    let (said, outer) = (host.accel_charset(), host.outer_charset());
     let is_due = (plan.is_some() || said.is_some() || outer.is_some()) && head.fields.has(FieldId::ContentType);
     // A subrequest for a status alone is no part of a response.
     let is_part = outer.is_some() || !host.is_subrequest();

@@ -55,7 +55,7 @@ impl Portion {
     }
 
     /// Adds the fields that describe the portion to a head.
-    pub(crate) fn say(&self, head: &mut ReplyHead) {
+    pub(crate) fn add_fields(&self, head: &mut ReplyHead) {
         match self {
             Self::Part { range, size } => {
                 let place = format!("bytes {}-{}/{size}", range.start, range.end - 1);
@@ -67,9 +67,9 @@ impl Portion {
     }
 
     /// The same, after the upstream's fields and before the downstream's length field.
-    pub(crate) fn say_of_answer(&self, head: &mut ReplyHead) {
+    pub(crate) fn add_fields_to_answer(&self, head: &mut ReplyHead) {
         if matches!(self, Self::Part { .. } | Self::Offered) {
-            self.say(head);
+            self.add_fields(head);
             head.fields.move_last_before(Mark::Length);
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         let mut head = ReplyHead::default();
         head.fields.mark(Mark::Length);
         head.fields.push(FieldId::Server, b"x");
-        Portion::Part { range: 2..5, size: 10 }.say_of_answer(&mut head);
+        Portion::Part { range: 2..5, size: 10 }.add_fields_to_answer(&mut head);
         let shown: Vec<_> = head.fields.iter(b"").collect();
         assert_eq!(shown, [(&b"Content-Range"[..], &b"bytes 2-4/10"[..]), (b"Server", b"x")]);
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_gzip_or_is_cut_off_is_an_error() {
+    fn text_and_truncated_gzip_are_errors() {
         let whole = packed(b"a text that is long enough to be cut");
         unpacked(b"not gzip at all", 4).unwrap_err();
         unpacked(&whole[..whole.len() - 3], 1000).unwrap_err();

@@ -134,7 +134,7 @@ fn wants_other(plan: &CodingPlan, view: HeadView<'_>) -> bool {
 
 fn is_compressible(view: HeadView<'_>, length_min: u64, types: &MediaTypes) -> bool {
     matches!(view.head.status, 200 | 403 | 404)
-        && !view.head.fields.says(FieldId::ContentEncoding, view.answer)
+        && !view.head.fields.has_value(FieldId::ContentEncoding, view.answer)
         && view.head.stated_length().is_none_or(|length| length >= length_min)
         && types.covers(view.value(FieldId::ContentType).unwrap_or_default())
 }

@@ -70,7 +70,7 @@ pub(crate) trait FilterHost {
     fn charsets(&self) -> &Charsets;
 
     /// `X-Accel-Charset`
-    fn said_charset(&self) -> Option<&[u8]>;
+    fn accel_charset(&self) -> Option<&[u8]>;
 
     /// The character set of the response that this one becomes a part of; empty if that names none.
     fn outer_charset(&self) -> Option<&[u8]>;
@@ -180,7 +180,7 @@ mod tests {
             &self.plan.charsets
         }
 
-        fn said_charset(&self) -> Option<&[u8]> {
+        fn accel_charset(&self) -> Option<&[u8]> {
             None
         }
 

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_pieces_come_out_as_they_went_in_within_the_stated_memory() {
+    fn zstd_round_trip_keeps_the_bytes_and_the_memory_limit() {
         let body = body();
         for level in 1..=ZSTD_LEVEL_MAX {
             for length in [None, Some(body.len() as u64), Some(1_000), Some(0)] {

@@ -61,7 +61,7 @@ impl Groups {
             if let (Some(tls), Some(group)) = (tls, groups.entry_mut(index.0))
                 && let Some(check) = group.check.as_mut().and_then(Arc::get_mut)
             {
-                check.speak_tls(&tls);
+                check.use_tls(&tls);
             }
         }
     }

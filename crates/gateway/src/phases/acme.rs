@@ -15,7 +15,7 @@ impl Exchange {
             return None;
         }
         let token = std::str::from_utf8(token).ok()?;
-        let answer = self.thread.shared.acme.challenges().http(token)?;
+        let answer = self.thread.registry.acme.challenges().http(token)?;
         Some(Reply {
             status: 200,
             content_type: Some(b"text/plain".as_slice().into()),

@@ -97,7 +97,7 @@ impl Exchange {
     /// `auth_jwt_require`
     fn check_requires(&mut self, plan: &JwtPlan) -> AccessVerdict {
         for require in &plan.requires {
-            let holds = require.values.iter().all(|value| self.says_yes(std::slice::from_ref(value)));
+            let holds = require.values.iter().all(|value| self.any_is_true(std::slice::from_ref(value)));
             if !holds {
                 self.client_log("auth_jwt: a value of \"auth_jwt_require\" is empty or 0");
                 self.count_refusal(JwtRefusal::Requirement);
@@ -173,12 +173,12 @@ impl Exchange {
         }
         let shown = quoted(&path);
         let (path, generation) = (PathBuf::from(OsString::from_vec(path)), self.generation.number);
-        let shared = self.thread.shared;
-        if let Some(keys) = shared.key_sets.fresh(&path, generation, plan.key_cache) {
+        let registry = self.thread.registry;
+        if let Some(keys) = registry.key_sets.fresh(&path, generation, plan.key_cache) {
             return Ok(keys);
         }
         let at_start = file.at_start.clone();
-        let looked = self.offload(move || shared.key_sets.look(&path, generation, at_start)).await;
+        let looked = self.offload(move || registry.key_sets.look(&path, generation, at_start)).await;
         let reason = match looked {
             Ok(Ok((keys, None))) => return Ok(keys),
             Ok(Ok((keys, Some(trouble)))) => {
@@ -196,8 +196,8 @@ impl Exchange {
     async fn keys_by_request(&mut self, plan: &JwtPlan, uri: Vec<u8>) -> Result<Arc<KeySet>, NoKeys> {
         let shown = quoted(&uri);
         let request = (self.generation.number, self.routing.target.server(), uri.as_slice().into());
-        let shared = self.thread.shared;
-        if let Some(keys) = shared.key_sets.answer(&request, plan.key_cache) {
+        let registry = self.thread.registry;
+        if let Some(keys) = registry.key_sets.answer(&request, plan.key_cache) {
             return Ok(keys);
         }
         let fetched = if uri.starts_with(b"/") { self.fetch_keys(uri).await? } else { Err("it is no URI".to_owned()) };
@@ -206,7 +206,7 @@ impl Exchange {
             Ok(keys) => {
                 let keys = Arc::new(keys);
                 if !plan.key_cache.is_zero() {
-                    shared.key_sets.keep_answer(request, &keys);
+                    registry.key_sets.keep_answer(request, &keys);
                 }
                 Ok(keys)
             }

@@ -29,12 +29,12 @@ impl Exchange {
             self.error_log(&format!("\"{}\" is no path of a file", quoted(&path)));
             return AccessVerdict::Failed(500);
         }
-        let (shared, user, shown) = (self.thread.shared, quoted(credentials.user()), quoted(&path));
-        let checked = self.offload_to(&shared.hashing, move || shared.user_files.check(&path, &credentials)).await;
+        let (registry, user, shown) = (self.thread.registry, quoted(credentials.user()), quoted(&path));
+        let checked = self.offload_to(&registry.hashing, move || registry.user_files.check(&path, &credentials)).await;
         let check = match checked {
             Ok((check, news)) => {
                 if let Some(news) = news {
-                    self.say_bad_lines(&shown, &news);
+                    self.log_bad_lines(&shown, &news);
                 }
                 check
             }
@@ -73,7 +73,7 @@ impl Exchange {
         if is_missing { AccessVerdict::Deny(403) } else { AccessVerdict::Failed(500) }
     }
 
-    fn say_bad_lines(&self, path: &str, news: &BadLines) {
+    fn log_bad_lines(&self, path: &str, news: &BadLines) {
         let numbers: Vec<String> = news.first.iter().map(u64::to_string).collect();
         let more = if news.count > news.first.len() as u64 { " and more" } else { "" };
         let numbers = numbers.join(", ");

@@ -223,7 +223,7 @@ impl Exchange {
         let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
             began_at: self.began_at.millis(),
-            attempt_began_at: self.upstream.attempts.all.last().map_or(self.began_at, |last| last.began_at).millis(),
+            attempt_began_at: self.upstream.attempts().last().map_or(self.began_at, |last| last.began_at).millis(),
             first_byte_ms: None,
             timing: None,
             accepted_at: self.down.accepted_at(),
@@ -237,7 +237,7 @@ impl Exchange {
     }
 
     fn tunnel_attempts(&self) -> Box<[TunnelAttempt]> {
-        let all = &self.upstream.attempts.all;
+        let all = self.upstream.attempts().all();
         let attempt = |(place, record): (usize, &AttemptRecord)| TunnelAttempt {
             response_us: record.response_us,
             response_length: record.response_length,

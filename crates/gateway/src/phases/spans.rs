@@ -40,7 +40,7 @@ impl Exchange {
     pub(crate) fn finish_trace(&self) {
         let spans = self.spans();
         if !spans.is_empty() {
-            self.thread.shared.spans.push(spans, &self.thread.shared.error_log);
+            self.thread.registry.spans.push(spans, &self.thread.registry.error_log);
         }
     }
 
@@ -53,7 +53,7 @@ impl Exchange {
         }
         let trace = Rc::clone(trace);
         // The starter of a slice gets the records of its attempts.
-        let attempts = if self.upstream.is_told() { &[][..] } else { &self.upstream.attempts.all };
+        let attempts = if self.upstream.reports_attempts() { &[][..] } else { self.upstream.attempts().all() };
         let mut spans: Vec<Span> =
             (1..).zip(attempts).map(|(number, record)| self.attempt_span(&trace, number, record)).collect();
         if !self.is_subrequest() {

@@ -95,7 +95,7 @@ impl CheckPlan {
 
 impl CheckPlan {
     /// Makes the check use TLS. A server name that each request sets for itself is replaced by the group's.
-    pub(crate) fn speak_tls(&mut self, tls: &UpstreamTlsPlan) {
+    pub(crate) fn use_tls(&mut self, tls: &UpstreamTlsPlan) {
         let name = match &tls.name {
             NamePlan::Nameless => None,
             NamePlan::Fixed(name) => Some(Arc::clone(name)),

@@ -31,7 +31,7 @@ impl GeoFile {
     }
 
     /// Starts a look that is due; returns when to ask again.
-    pub(crate) fn tend(self: &Arc<Self>, shared: &'static Registry, now_s: u64) -> Duration {
+    pub(crate) fn tend(self: &Arc<Self>, registry: &'static Registry, now_s: u64) -> Duration {
         let due_s = self.due_s.load(Ordering::Relaxed);
         if due_s > now_s {
             return Duration::from_secs(due_s - now_s);
@@ -40,17 +40,17 @@ impl GeoFile {
         if due_s > 0 && !self.is_busy.swap(true, Ordering::AcqRel) {
             let file = Arc::clone(self);
             let job = move || {
-                file.look(shared, now_s);
+                file.look(registry, now_s);
                 file.is_busy.store(false, Ordering::Release);
             };
-            if shared.offload.submit(job, || ()).is_err() {
+            if registry.offload.submit(job, || ()).is_err() {
                 self.is_busy.store(false, Ordering::Release);
             }
         }
         self.plan.interval
     }
 
-    fn look(&self, shared: &Registry, now_s: u64) {
+    fn look(&self, registry: &Registry, now_s: u64) {
         let (path, database) = (self.plan.path.display(), &self.plan.database);
         let stamp = std::fs::metadata(&self.plan.path).map(FileStamp::from);
         database.note_check(now_s);
@@ -66,9 +66,9 @@ impl GeoFile {
         match replaced {
             Ok(stamp) => {
                 *known = Some(stamp);
-                shared.error_log.log(Level::Notice, &format!("the database \"{path}\" has changed and is in use"));
+                registry.error_log.log(Level::Notice, &format!("the database \"{path}\" has changed and is in use"));
             }
-            Err(why) => shared.error_log.log(
+            Err(why) => registry.error_log.log(
                 Level::Error,
                 &format!("cannot use the changed database \"{path}\": {why}; the old one stays in use"),
             ),

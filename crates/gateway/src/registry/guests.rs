@@ -24,7 +24,7 @@ const LOOKS_MAX: usize = 4;
 
 /// The peers of one `proxy_pass` with variables that only requests have named.
 pub(crate) struct Guests {
-    shared: &'static Registry,
+    registry: &'static Registry,
     id: GroupId,
     sharing: Sharing,
     /// One set of counters for all, since requests must not decide how many labels the metrics have.
@@ -36,12 +36,12 @@ pub(crate) struct Guests {
 
 impl Guests {
     /// Starts empty. The error: the pool has no number left for the key of [`Self::spare`].
-    pub(crate) fn new(shared: &'static Registry, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
+    pub(crate) fn new(registry: &'static Registry, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
         // No peer has this address.
         let nowhere = PeerAddress::Ip(SocketAddr::from(([0, 0, 0, 0], 0)));
-        let spare = KeyHold::take(shared, &pool_key(id, &nowhere, &sharing))?;
-        let cells = shared.status.unlisted_peer();
-        Ok(Self { shared, id, sharing, cells, spare, sets: Mutex::default() })
+        let spare = KeyHold::take(registry, &pool_key(id, &nowhere, &sharing))?;
+        let cells = registry.status.unlisted_peer();
+        Ok(Self { registry, id, sharing, cells, spare, sets: Mutex::default() })
     }
 
     /// The peers of a name with these addresses.
@@ -88,8 +88,8 @@ impl Guests {
     fn set(&self, addresses: impl Iterator<Item = PeerAddress>) -> PeerSet {
         let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for address in addresses {
-            let hold = KeyHold::take_guest(self.shared, &pool_key(self.id, &address, &self.sharing));
-            let named = hold.as_ref().and_then(|_| NamedKeys::of(self.shared, self.id, &address, &self.sharing));
+            let hold = KeyHold::take_guest(self.registry, &pool_key(self.id, &address, &self.sharing));
+            let named = hold.as_ref().and_then(|_| NamedKeys::of(self.registry, self.id, &address, &self.sharing));
             let name = address.to_string();
             members.push(Member {
                 spec: PeerSpec { max_fails: 0, ..PeerSpec::default() },
@@ -142,21 +142,21 @@ mod tests {
 
     #[test]
     fn request_addresses_leave_numbers_for_written_groups() {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let registry = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let limits = GroupLimits::keepalive(4, false, 1);
-        let id = shared.pool.intern_group("guests", &limits).unwrap();
-        let written = shared.pool.intern_group("app", &limits).unwrap();
-        let guests = Guests::new(shared, id, Sharing::default()).unwrap();
+        let id = registry.pool.intern_group("guests", &limits).unwrap();
+        let written = registry.pool.intern_group("app", &limits).unwrap();
+        let guests = Guests::new(registry, id, Sharing::default()).unwrap();
         let address = |number: u32| SocketAddr::from((std::net::Ipv4Addr::from(0x0a00_0000 + number), 80));
         // Exchanges use all of them at the same time.
         let sets: Vec<PeerSet> = (0..40_000).map(|number| guests.set([address(number).into()].into_iter())).collect();
         let pooled = sets.iter().filter(|set| set.peers[0].is_pooled).count();
         assert_eq!(pooled, 32_767, "all but the one that the others share");
-        assert!(sets.iter().all(|set| shared.pool.open_spare(upstream::WorkerId(0), set.peers[0].key).is_some()));
+        assert!(sets.iter().all(|set| registry.pool.open_spare(upstream::WorkerId(0), set.peers[0].key).is_some()));
         // A written group can still get as many addresses.
         for number in 0..30_000 {
             let key = pool_key(written, &PeerAddress::Ip(address(number)), &Sharing::default());
-            assert!(KeyHold::take(shared, &key).is_ok());
+            assert!(KeyHold::take(registry, &key).is_ok());
         }
         drop(sets);
         assert!(guests.set([address(50_000).into()].into_iter()).peers[0].is_pooled);

@@ -29,7 +29,7 @@ pub trait Neighbours: Send + Sync {
     fn totals(&self) -> Vec<Totals>;
 
     /// No descriptor is left here: the other processes accept what waits at the listeners. `false`: no other process can.
-    fn call_for_help(&self) -> bool;
+    fn request_accepts(&self) -> bool;
 }
 
 /// Figures of other processes, as `figures` made them.
@@ -149,25 +149,25 @@ mod tests {
             Vec::new()
         }
 
-        fn call_for_help(&self) -> bool {
+        fn request_accepts(&self) -> bool {
             false
         }
     }
 
     #[test]
     fn newer_figures_survive_concurrent_publishing() {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let registry = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let growing: &'static Growing = Box::leak(Box::default());
-        shared.set_neighbours(Box::new(growing));
+        registry.set_neighbours(Box::new(growing));
         let counter = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..500 {
-                        shared.workers[0].counters.requests.fetch_add(1, Ordering::SeqCst);
-                        shared.totals_of_all();
+                        registry.workers[0].counters.requests.fetch_add(1, Ordering::SeqCst);
+                        registry.totals_of_all();
                         let take = || counter.fetch_add(1, Ordering::SeqCst) + 1;
-                        shared.publish_figures(take, |number| {
+                        registry.publish_figures(take, |number| {
                             std::thread::yield_now();
                             number.to_le_bytes().into()
                         });

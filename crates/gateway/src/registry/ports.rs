@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use upstream::Millis;
-use upstream::ports::{Ledger, Limits, Pair, PairId, PortEnding, Stand};
+use upstream::ports::{Ledger, Limits, Pair, PairId, PairUsage, PortEnding};
 
 /// Directory of the kernel's settings, for both versions of IP.
 const SETTINGS: &str = "/proc/sys/net/ipv4";
@@ -26,13 +26,13 @@ impl Ports {
     }
 
     /// The state of all pairs.
-    pub(crate) fn usages(&self) -> Vec<Stand> {
+    pub(crate) fn usages(&self) -> Vec<PairUsage> {
         self.ledger().usages(now())
     }
 
     /// The state of the pair whose ports a connection would have used; without a source, the peer's pair with the
     /// fewest free ports.
-    pub(crate) fn stand(&self, source: Option<IpAddr>, peer: SocketAddr) -> Option<Stand> {
+    pub(crate) fn usage_of(&self, source: Option<IpAddr>, peer: SocketAddr) -> Option<PairUsage> {
         match source {
             Some(source) => Some(self.ledger().usage(Pair { source, peer }, now())),
             None => self.ledger().tightest(peer, now()),

@@ -1,4 +1,4 @@
-//! The shared state of a process's workers: the pool, mailboxes, counters, logs. Made once, before the workers start,
+//! The registry of a process: the pool, mailboxes, counters, logs. Made once, before the workers start,
 //! and never freed: workers and leases borrow it for `'static`.
 
 use crate::base::alarm::Alarm;
@@ -35,7 +35,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use upstream::balance::{PeerHealth, PeerMode};
-use upstream::ports::Stand;
+use upstream::ports::PairUsage;
 use upstream::shared::PeerId;
 
 /// Messages to a worker from other workers and from the control plane.
@@ -286,7 +286,7 @@ impl Totals {
 }
 
 impl Registry {
-    /// The shared state for a number of workers. Its memory is never freed.
+    /// The registry for a number of workers. Its memory is never freed.
     pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
         Self::leak_part(workers, error_log, Share::default())
     }
@@ -307,13 +307,13 @@ impl Registry {
         let wake = || {
             let this = Arc::clone(&this);
             Box::new(move |token: u64| {
-                if let Some(shared) = this.get() {
-                    shared.wake(token);
+                if let Some(registry) = this.get() {
+                    registry.wake(token);
                 }
             })
         };
         let log_bell = Arc::<LogBell>::default();
-        let shared: &'static Self = Box::leak(Box::new(Self {
+        let registry: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
             identities: Identities::default(),
             certificates: Certificates::default(),
@@ -348,9 +348,9 @@ impl Registry {
             serial_step: share.of.max(1).into(),
         }));
         if share.of > 1 {
-            shared.recent_errors.number_by_time();
+            registry.recent_errors.number_by_time();
         }
-        Ok(this.get_or_init(|| shared))
+        Ok(this.get_or_init(|| registry))
     }
 
     pub(crate) fn next_serial(&self) -> u64 {
@@ -465,7 +465,7 @@ impl Registry {
     }
 
     /// The state of local ports, for each source address and peer with recently opened connections.
-    pub fn ports(&self) -> Vec<Stand> {
+    pub fn ports(&self) -> Vec<PairUsage> {
         self.ports.usages()
     }
 

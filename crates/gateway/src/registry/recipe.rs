@@ -17,7 +17,7 @@ use upstream::shared::{GroupId, PoolKey, TableFull, TlsIdentity};
 
 /// How to build the peers of a group.
 pub(crate) struct Recipe {
-    pub(crate) shared: &'static Registry,
+    pub(crate) registry: &'static Registry,
     pub(crate) health: Arc<HealthRegistry>,
     pub(crate) plan: Arc<GroupPlan>,
     pub(crate) id: GroupId,
@@ -87,16 +87,16 @@ impl Recipe {
         for candidate in candidates {
             let Candidate { address, member, .. } = candidate;
             let name = address.to_string();
-            match KeyHold::take(self.shared, &pool_key(self.id, address, sharing)) {
+            match KeyHold::take(self.registry, &pool_key(self.id, address, sharing)) {
                 Ok(hold) => {
                     let ordinal = member.health.ordinal();
-                    let cells = self.shared.status.peer(&self.plan.name, &name, ordinal, hold.peer);
+                    let cells = self.registry.status.peer(&self.plan.name, &name, ordinal, hold.peer);
                     peers.push(BoundPeer {
                         address: address.clone(),
                         name: name.into_bytes().into(),
                         key: hold.key,
                         is_pooled: true,
-                        named: NamedKeys::of(self.shared, self.id, address, sharing),
+                        named: NamedKeys::of(self.registry, self.id, address, sharing),
                         cells,
                     });
                     holds.push(hold);
@@ -143,12 +143,12 @@ pub(crate) mod tests {
     use upstream::shared::GroupLimits;
 
     /// A group of one server.
-    pub(crate) fn recipe(shared: &'static Registry, name: &str, source: AddressSource) -> Recipe {
+    pub(crate) fn recipe(registry: &'static Registry, name: &str, source: AddressSource) -> Recipe {
         let span = Span { file: FileId(0), start: 0, end: 0 };
         let limits = GroupLimits::keepalive(4, false, 1);
-        let id = shared.pool.intern_group(name, &limits).unwrap();
+        let id = registry.pool.intern_group(name, &limits).unwrap();
         let server = GroupServerPlan { spec: PeerSpec::default(), text: name.into(), span, route: None, source };
         let plan = GroupPlan { servers: vec![server], ..GroupPlan::without_servers(name, span, limits) };
-        Recipe { shared, health: Arc::default(), plan: Arc::new(plan), id, line: None }
+        Recipe { registry, health: Arc::default(), plan: Arc::new(plan), id, line: None }
     }
 }

@@ -42,8 +42,8 @@ impl Caller for StreamSession {
     }
 
     async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task);
-        let pending = shared.offload.submit(job, move || shared.send(worker, Message::Wake(task)))?;
+        let (registry, worker, task) = (self.thread.registry, usize::from(self.thread.index), self.task);
+        let pending = registry.offload.submit(job, move || registry.send(worker, Message::Wake(task)))?;
         // The job ends by itself: a deadline of an earlier wait must not look like its end.
         self.thread.reactor.set_deadline(task, None);
         loop {
@@ -60,7 +60,7 @@ impl Caller for StreamSession {
         executor::suspend().await;
     }
 
-    fn say(&self, level: Level, message: &str) {
+    fn log_line(&self, level: Level, message: &str) {
         self.log(level, message);
     }
 

@@ -46,9 +46,9 @@ impl StreamSession {
             let peer = self.attempts.last().map(|attempt| String::from_utf8_lossy(&attempt.peer).into_owned());
             self.log(Level::Info, &format!("udp proxy {local} connected to {}", peer.unwrap_or_default()));
         }
-        let ahead = self.greeting(plan.greeting);
+        let ahead = self.encode_proxy_header(plan.greeting);
         if let Some(attempt) = self.attempts.last_mut() {
-            attempt.greeting_bytes = ahead.len() as u64;
+            attempt.proxy_header_bytes = ahead.len() as u64;
         }
         let Some(set) = plan.group.members.of(&choice.held) else { return Err(RefusedSession::INTERNAL) };
         let group = Arc::clone(&set.balance);

@@ -14,7 +14,7 @@ impl StreamSession {
     fn error_log(&self) -> &ErrorLog {
         match self.plan().error_log {
             Some(id) => &self.generation.error_logs[id.0 as usize],
-            None => &self.thread.shared.error_log,
+            None => &self.thread.registry.error_log,
         }
     }
 
@@ -90,7 +90,7 @@ impl StreamSession {
             response_us: attempt.session_us,
             response_length: 0,
             bytes_received: 0,
-            bytes_sent: attempt.greeting_bytes,
+            bytes_sent: attempt.proxy_header_bytes,
             separator: b", ",
         };
         let attempts: Box<[TunnelAttempt]> = self.attempts.iter().map(attempt).collect();

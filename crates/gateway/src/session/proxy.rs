@@ -44,7 +44,7 @@ pub(crate) struct SessionAttempt {
     pub(crate) session_us: Option<u64>,
     pub(crate) local_address: Option<SocketAddr>,
     /// Bytes of the PROXY protocol header that the peer got before everything else.
-    pub(crate) greeting_bytes: u64,
+    pub(crate) proxy_header_bytes: u64,
 }
 
 /// What an attempt has opened towards its peer.
@@ -180,7 +180,7 @@ impl StreamSession {
             connect_us: None,
             session_us: None,
             local_address: None,
-            greeting_bytes: 0,
+            proxy_header_bytes: 0,
         });
     }
 
@@ -197,7 +197,7 @@ impl StreamSession {
         let peer = set.peers.get(index).ok_or(Failure::NoLivePeer)?;
         self.begin_attempt(&peer.name);
         let mut times = WaitTimes::default();
-        let ahead = self.greeting(plan.greeting);
+        let ahead = self.encode_proxy_header(plan.greeting);
         let is_datagrams = self.connection.is_datagrams();
         let tls = plan.tls.as_ref().filter(|_| !is_datagrams);
         let asked = ConnectionKey::of(peer, tls, |template| self.value(template)).ok_or_else(|| {
@@ -261,9 +261,9 @@ impl StreamSession {
             let _ = up.stream().stream().as_socket().set_tcp_nodelay(false);
         }
         self.log_proxied(&up);
-        let mut ahead = self.greeting(plan.greeting);
+        let mut ahead = self.encode_proxy_header(plan.greeting);
         if let Some(attempt) = self.attempts.last_mut() {
-            attempt.greeting_bytes = ahead.len() as u64;
+            attempt.proxy_header_bytes = ahead.len() as u64;
         }
         if plan.tls.is_some() {
             // The peer got it before the handshake.
@@ -312,7 +312,7 @@ impl StreamSession {
     }
 
     /// The PROXY protocol header for the peer.
-    pub(super) fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
+    pub(super) fn encode_proxy_header(&self, version: ProxyGreeting) -> Vec<u8> {
         let mut header = Vec::new();
         if version == ProxyGreeting::Off {
             // Finding out the addresses takes a system call.

@@ -150,7 +150,7 @@ impl StreamSession {
         loop {
             let token = wake_token(self.thread.index, self.task);
             let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
-            match search.go_on(&self.thread.shared.standings, token, now_s) {
+            match search.go_on(&self.thread.registry.standings, token, now_s) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(reason)) => {
                     self.connection.session_mut(|session| session.doubt_client(reason));

@@ -37,7 +37,7 @@ pub(crate) struct WorkerThread {
     /// The worker's number.
     pub(crate) index: u16,
     pub(crate) reactor: Rc<Reactor>,
-    pub(crate) shared: &'static Registry,
+    pub(crate) registry: &'static Registry,
     pub(crate) clock: Clock,
     /// The memory of this worker's connections.
     pub(crate) memory: Ledger,
@@ -69,14 +69,14 @@ fn first_user_id(index: u16, now: Duration) -> Counter {
 }
 
 impl WorkerThread {
-    pub(crate) fn new(index: u16, shared: &'static Registry, reactor: Rc<Reactor>) -> Self {
-        let clock = Clock::new(shared.error_log.utc_offset_minutes());
+    pub(crate) fn new(index: u16, registry: &'static Registry, reactor: Rc<Reactor>) -> Self {
+        let clock = Clock::new(registry.error_log.utc_offset_minutes());
         Self {
             index,
-            shared,
+            registry,
             user_ids: Cell::new(first_user_id(index, clock.now())),
             clock,
-            memory: Ledger::new(&shared.memory, &shared.workers[index as usize].counters.held),
+            memory: Ledger::new(&registry.memory, &registry.workers[index as usize].counters.held),
             chores: Chores::new(Rc::clone(&reactor)),
             pauses: Pauses::default(),
             draining: Cell::new(false),
@@ -107,7 +107,7 @@ impl WorkerThread {
     }
 
     pub(crate) fn counters(&self) -> &'static Counters {
-        &self.shared.workers[self.index as usize].counters
+        &self.registry.workers[self.index as usize].counters
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -138,7 +138,7 @@ impl WorkerThread {
 
     /// Whether connections are closed instead of kept for another request.
     pub(crate) fn sheds_keepalive(&self) -> bool {
-        self.memory.pressure() >= Pressure::Keepalive && !self.shared.memory.spares_keepalive()
+        self.memory.pressure() >= Pressure::Keepalive && !self.registry.memory.spares_keepalive()
     }
 
     /// Queues a job. The worker steps it for the first time before it waits for events.

@@ -306,7 +306,7 @@ impl DatagramSession {
     }
 
     fn log(&self, thread: &WorkerThread, level: Level, message: &str) {
-        let log: &ErrorLog = self.start.plan.error_log.as_deref().unwrap_or(&thread.shared.error_log);
+        let log: &ErrorLog = self.start.plan.error_log.as_deref().unwrap_or(&thread.registry.error_log);
         if !log.wants(level) {
             return;
         }

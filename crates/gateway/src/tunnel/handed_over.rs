@@ -48,7 +48,7 @@ impl Tunnel {
     }
 
     /// Its state for another process.
-    pub(crate) fn state_for_another(&self, shared: &Registry) -> handover::Tunnel {
+    pub(crate) fn state_for_another(&self, registry: &Registry) -> handover::Tunnel {
         let direction = |end: usize| handover::Direction {
             waiting: self.directions[end].spill.waiting().to_vec(),
             bytes: self.directions[end].bytes,
@@ -64,7 +64,7 @@ impl Tunnel {
         };
         let peer = self.permit.as_ref().and_then(TunnelPermit::names);
         handover::Tunnel {
-            settings: settings_of(&self.plan, shared),
+            settings: settings_of(&self.plan, registry),
             directions: [direction(0), direction(1)],
             moved_at_ms: self.moved_at.0,
             ended_by: self.ended_by.map(|side| match side {
@@ -103,8 +103,8 @@ impl Tunnel {
             None => None,
         };
         let heartbeat = state.heartbeat.as_ref().map(Heartbeat::from_state);
-        let shared = thread.shared;
-        let plan = bound_tunnel(&state.settings, generation, shared);
+        let registry = thread.registry;
+        let plan = bound_tunnel(&state.settings, generation, registry);
         let [client, upstream] = ends;
         let client = Transport::plain(thread.reactor.register(client, task).ok()?);
         let Ok(upstream) = thread.reactor.register(upstream, task) else {
@@ -113,8 +113,8 @@ impl Tunnel {
         };
         let (mut permit, mut seat, mut port) = (None, Counted::default(), None);
         if let Some(peer) = &state.peer {
-            (permit, seat) = places_at(peer, generation, shared);
-            port = if peer.has_port { shared.ports.opened(&upstream, &peer.address) } else { None };
+            (permit, seat) = places_at(peer, generation, registry);
+            port = if peer.has_port { registry.ports.opened(&upstream, &peer.address) } else { None };
         }
         let flows = state.directions.each_ref().map(|direction| match direction.flow {
             handover::Flow::Open => Flow::Open,
@@ -169,11 +169,11 @@ impl Tunnel {
 fn places_at(
     peer: &handover::Peer,
     generation: &Generation,
-    shared: &'static Registry,
+    registry: &'static Registry,
 ) -> (Option<TunnelPermit<'static, IdleSocket>>, Counted) {
     let handover::Peer { group, address, ordinal, .. } = peer;
     let ordinal = ordinal.and_then(|ordinal| u32::try_from(ordinal).ok());
-    let health = shared.identities.health();
+    let health = registry.identities.health();
     let seat = ordinal.map(|ordinal| health.count_tunnel(group, address, ordinal)).unwrap_or_default();
     let is_known = |permit: &TunnelPermit<'_, IdleSocket>| {
         let ordinal = seat.ordinal();
@@ -181,11 +181,11 @@ fn places_at(
         peer.is_none_or(|peer| generation.peer_states.has(peer))
     };
     // Without a place, no reload drains the tunnel for its peer: the next one cannot remove what this one does not have.
-    let permit = shared.pool.count_tunnel(group, address).filter(is_known);
+    let permit = registry.pool.count_tunnel(group, address).filter(is_known);
     (permit, seat)
 }
 
-fn settings_of(plan: &BoundTunnel, shared: &Registry) -> handover::Settings {
+fn settings_of(plan: &BoundTunnel, registry: &Registry) -> handover::Settings {
     handover::Settings {
         kind: match plan.kind {
             TunnelKind::Upgraded => handover::Kind::Upgraded,
@@ -196,7 +196,7 @@ fn settings_of(plan: &BoundTunnel, shared: &Registry) -> handover::Settings {
         ping_ms: plan.ping.map(milliseconds),
         buffer_bytes: plan.buffer_bytes as u64,
         route: plan.route.as_deref().map(str::to_owned),
-        error_log: plan.error_log.as_ref().and_then(|log| shared.identities.name_of_error_log(log)),
+        error_log: plan.error_log.as_ref().and_then(|log| registry.identities.name_of_error_log(log)),
         marks: plan.marks.to_vec(),
     }
 }
@@ -208,14 +208,14 @@ fn milliseconds(duration: Duration) -> u64 {
 /// The same settings here: those of the configuration, if it has them. As after a reload, a tunnel keeps the settings of
 /// the configuration that opened it. A tunnel with a route that this configuration does not have gets no marks, so that no
 /// later reload drains it for that: another program may have made its marks in another way.
-fn bound_tunnel(settings: &handover::Settings, generation: &Generation, shared: &Registry) -> Arc<BoundTunnel> {
+fn bound_tunnel(settings: &handover::Settings, generation: &Generation, registry: &Registry) -> Arc<BoundTunnel> {
     let kind = match settings.kind {
         handover::Kind::Upgraded => TunnelKind::Upgraded,
         handover::Kind::Session => TunnelKind::Session { half_close: false },
         handover::Kind::HalfClosingSession => TunnelKind::Session { half_close: true },
     };
     // A log that does not exist here is replaced by that of the process.
-    let error_log = settings.error_log.as_deref().and_then(|name| shared.identities.error_log_named(name));
+    let error_log = settings.error_log.as_deref().and_then(|name| registry.identities.error_log_named(name));
     let is_known = settings.marks.iter().any(|mark| generation.route_marks.contains(mark));
     let plan = TunnelPlan {
         idle_max: Duration::from_millis(settings.idle_max_ms),

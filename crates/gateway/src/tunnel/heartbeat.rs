@@ -45,7 +45,7 @@ impl Heartbeat {
     }
 
     /// Notes bytes from an end.
-    pub(crate) fn heard(&mut self, end: usize) {
+    pub(crate) fn received(&mut self, end: usize) {
         self.waiting_since[end] = None;
     }
 
@@ -149,11 +149,11 @@ mod tests {
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (None, None));
         beat.ping(&between(), 0, Millis(1_000));
         beat.ping(&between(), 1, Millis(1_000));
-        beat.heard(1);
+        beat.received(1);
         beat.ping(&between(), 0, Millis(2_000));
         beat.ping(&between(), 1, Millis(2_000));
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(11_000)), Some(CloseSide::Client)));
-        beat.heard(0);
+        beat.received(0);
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(12_000)), Some(CloseSide::Upstream)));
     }
 

@@ -366,7 +366,7 @@ impl Tunnel {
         };
         for (end, direction) in self.directions.iter().enumerate() {
             if direction.bytes > before[end] {
-                heartbeat.heard(end);
+                heartbeat.received(end);
             }
         }
         if heartbeat.given_up_at(self.plan.idle_max).is_some_and(|at| at <= now) {

@@ -184,7 +184,7 @@ impl TunnelAttempt {
 
 /// Writes the log lines of a tunnel that ends.
 pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseReason) {
-    let log = tunnel.error_log().unwrap_or(&thread.shared.error_log);
+    let log = tunnel.error_log().unwrap_or(&thread.registry.error_log);
     if tunnel.is_session() {
         log_session_end(thread, log, tunnel, reason);
     } else if reason == CloseReason::TunnelTimeout {
@@ -233,7 +233,7 @@ fn finish_spans(thread: &WorkerThread, record: &TunnelRecord, to_client: u64) {
         *length = SpanValue::Number(i64::try_from(to_client).unwrap_or(i64::MAX));
     }
     if !spans.is_empty() {
-        thread.shared.spans.push(spans, &thread.shared.error_log);
+        thread.registry.spans.push(spans, &thread.registry.error_log);
     }
 }
 

@@ -48,7 +48,7 @@ impl Listeners {
 impl Worker {
     /// Starts to accept from a listener.
     pub(crate) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
-        self.thread.shared.status.listens(&listener);
+        self.thread.registry.status.listens(&listener);
         let mut listeners = self.listeners.borrow_mut();
         if listeners.is_watched() {
             // Several workers may watch the same socket: one of them is woken for a connection.
@@ -126,14 +126,14 @@ impl Worker {
     /// some. Otherwise it closes connections that wait for a request;
     /// if there are none, accepting resumes when a connection closes or the pause ends.
     fn accept_failed(&self, error: &io::Error) {
-        if let Some(kept_back) = self.thread.shared.shortages.accept.ring(self.thread.reactor.now()) {
-            self.thread.shared.error_log.crit(&format!(
+        if let Some(kept_back) = self.thread.registry.shortages.accept.ring(self.thread.reactor.now()) {
+            self.thread.registry.error_log.crit(&format!(
                 "accept4() failed ({}); accepting pauses until a descriptor is free{}",
                 errno(error),
                 and_more(kept_back)
             ));
         }
-        let helped = self.thread.shared.neighbours.get().is_some_and(|neighbours| neighbours.call_for_help());
+        let helped = self.thread.registry.neighbours.get().is_some_and(|neighbours| neighbours.request_accepts());
         self.pause_accept();
         self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
         if !helped && !self.displace() {
@@ -144,9 +144,9 @@ impl Worker {
     /// Leaves a connection to another process if that has clearly fewer, by the same rule as between workers: a wake-up of
     /// the kernel decides where a connection arrives, and a tunnel stays there for days. Returns it if it stays here.
     fn leave_to_neighbour(&self, accepted: Accepted, listener: &Listener) -> Option<Accepted> {
-        let shared = self.thread.shared;
-        let Some(neighbours) = shared.neighbours.get() else { return Some(accepted) };
-        let own = shared.open_connections() + 1;
+        let registry = self.thread.registry;
+        let Some(neighbours) = registry.neighbours.get() else { return Some(accepted) };
+        let own = registry.open_connections() + 1;
         match neighbours.compare(own) {
             Some((other, load)) if own > load + IMBALANCE_MAX + own / 16 => {
                 neighbours.leave_to(other, accepted, listener).err()
@@ -157,7 +157,7 @@ impl Worker {
 
     /// Hands a connection to the least loaded worker.
     fn place(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
-        let links = &self.thread.shared.workers;
+        let links = &self.thread.registry.workers;
         let own = self.connections();
         let least = links.iter().map(|link| link.connections.load(Ordering::Relaxed)).enumerate().min_by_key(|it| it.1);
         match least {
@@ -178,13 +178,13 @@ impl Worker {
         let task = self.thread.reactor.create_task();
         let now = self.thread.reactor.now();
         let generation = self.generation();
-        let serial = self.thread.shared.next_serial();
+        let serial = self.thread.registry.next_serial();
         self.thread.memory.name(task, serial);
         if !self.has_room(generation.worker_connections) {
-            if let Some(kept_back) = self.thread.shared.shortages.room.ring(now) {
+            if let Some(kept_back) = self.thread.registry.shortages.room.ring(now) {
                 let (limit, more) = (generation.worker_connections, and_more(kept_back));
                 self.thread
-                    .shared
+                    .registry
                     .error_log
                     .alert(&format!("{limit} worker_connections are not enough; a new connection is closed{more}"));
             }
@@ -193,7 +193,7 @@ impl Worker {
         let stream = match self.thread.reactor.register(accepted.socket, task) {
             Ok(stream) => stream,
             Err(error) => {
-                self.thread.shared.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
+                self.thread.registry.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
                 return self.forget_connection(task, CloseReason::Unwatched);
             }
         };
@@ -218,11 +218,11 @@ impl Worker {
         }
         let displaced =
             self.displace_surplus_datagrams(most) || self.displace() || self.displace_datagrams(CloseReason::Displaced);
-        if displaced && let Some(kept_back) = self.thread.shared.shortages.displaced.ring(self.thread.reactor.now()) {
+        if displaced && let Some(kept_back) = self.thread.registry.shortages.displaced.ring(self.thread.reactor.now()) {
             let more = and_more(kept_back);
             let message =
                 format!("{most} worker_connections are not enough; connections without a request are closed{more}");
-            self.thread.shared.error_log.log(Level::Warn, &message);
+            self.thread.registry.error_log.log(Level::Warn, &message);
         }
         displaced
     }

@@ -1,11 +1,11 @@
 //! Certificates that a handshake names by variables. The handshake waits while another thread reads their files.
 
 use crate::downstream::h1::connection::Connection;
-use crate::exchange::handshake_view::HandshakeView;
 use crate::plan::tls::PairSource;
 use crate::registry::process::Message;
 use crate::registry::tls_choice::BoundTls;
 use crate::worker::Worker;
+use crate::worker::handshake_view::HandshakeView;
 use crate::worker::securing::{HandshakeWait, SecuringWait};
 use std::time::Instant;
 use tls::{Pair, Session};
@@ -52,10 +52,10 @@ impl Worker {
         if let Some(pairs) = finder.cached(&sources, Instant::now()) {
             return Search::Found(pairs);
         }
-        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), connection.task);
+        let (registry, worker, task) = (self.thread.registry, usize::from(self.thread.index), connection.task);
         let finder = finder.clone();
         let job = move || finder.find(&sources, &made.passwords);
-        match shared.offload.submit(job, move || shared.send(worker, Message::Wake(task))) {
+        match registry.offload.submit(job, move || registry.send(worker, Message::Wake(task))) {
             Ok(pending) => Search::Waits(Box::new(SecuringWait::Certificates(pending))),
             Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
         }

@@ -33,8 +33,8 @@ pub(crate) struct ChurnWatch {
 
 impl ChurnWatch {
     /// Takes one reading; the last of a minute logs the result.
-    fn look(&mut self, shared: &Registry) {
-        let pool = &shared.pool;
+    fn look(&mut self, registry: &Registry) {
+        let pool = &registry.pool;
         let groups = pool.groups();
         for (name, id) in &groups {
             let snapshot = pool.snapshot(*id);
@@ -58,7 +58,7 @@ impl ChurnWatch {
                 idle_peak: seen.idle_peak,
             };
             for shortage in minute.shortages() {
-                shared.error_log.log(Level::Warn, &format!("upstream \"{name}\": {shortage}"));
+                registry.error_log.log(Level::Warn, &format!("upstream \"{name}\": {shortage}"));
             }
             *seen = Seen { before: snapshot.counts, connections_peak: 0, idle_peak: 0 };
         }
@@ -75,7 +75,7 @@ impl Worker {
     }
 
     pub(crate) fn watch_churn(&self) {
-        self.churn.borrow_mut().look(self.thread.shared);
+        self.churn.borrow_mut().look(self.thread.registry);
         self.begin_watching();
     }
 }
@@ -90,26 +90,26 @@ mod tests {
 
     #[test]
     fn too_small_pool_is_logged_once_a_minute_with_numbers() {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
-        let group = shared.pool.intern_group("backend", &GroupLimits::keepalive(2, false, 1)).unwrap();
+        let registry = Registry::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
+        let group = registry.pool.intern_group("backend", &GroupLimits::keepalive(2, false, 1)).unwrap();
         let peer = PeerAddress::Ip(([127, 0, 0, 1], 80).into());
         let key = PoolKey { group, peer, tls: None, source: None, proxy_protocol: false, location: None };
-        let key = shared.pool.intern_key(&key).unwrap();
+        let key = registry.pool.intern_key(&key).unwrap();
         let mut watch = ChurnWatch::default();
         let mut lines = Vec::new();
         for second in 0..=2 * LOOKS_PER_REPORT {
             // Ten at a time, with room for two.
             let leases: Vec<_> = (0..10)
-                .map(|_| match shared.pool.open(WorkerId(0), key) {
+                .map(|_| match registry.pool.open(WorkerId(0), key) {
                     Open::Connect { permit, .. } => permit.established(IdleSocket::leased(), Millis(0)),
                     Open::Full { limit, .. } => panic!("{limit:?}"),
                 })
                 .collect();
-            watch.look(shared);
+            watch.look(registry);
             for lease in leases {
                 let _ = lease.check_in(Millis(u64::from(second)));
             }
-            shared.error_log.flush(|text, _| lines.push((second, String::from_utf8_lossy(text).into_owned())));
+            registry.error_log.flush(|text, _| lines.push((second, String::from_utf8_lossy(text).into_owned())));
         }
         lines.retain(|(_, text)| !text.is_empty());
         assert_eq!(lines.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [60, 120], "{lines:?}");

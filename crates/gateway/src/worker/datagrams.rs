@@ -132,7 +132,7 @@ impl Worker {
     }
 
     fn receive_failed(&self, error: &io::Error) {
-        self.thread.shared.error_log.log(Level::Alert, &format!("recvmsg() failed ({})", errno(error)));
+        self.thread.registry.error_log.log(Level::Alert, &format!("recvmsg() failed ({})", errno(error)));
     }
 
     /// Hands the datagrams of a batch to their sessions. Those of one client in a row go out together.
@@ -212,9 +212,9 @@ impl Worker {
         let counters = self.thread.counters();
         bump(&counters.accepted, 1);
         bump(&counters.handled, 1);
-        self.thread.shared.workers[self.thread.index as usize].connections.fetch_add(1, Ordering::Relaxed);
+        self.thread.registry.workers[self.thread.index as usize].connections.fetch_add(1, Ordering::Relaxed);
         let task = self.thread.reactor.create_task();
-        self.thread.memory.name(task, self.thread.shared.next_serial());
+        self.thread.memory.name(task, self.thread.registry.next_serial());
         self.datagrams.add(key, task, self.thread.reactor.now_us());
         let SessionKey { listener: id, client } = key;
         let bound = || match listener.local_address().ok().flatten()? {
@@ -237,12 +237,12 @@ impl Worker {
             }
         }
         if self.connections() >= most {
-            if let Some(kept_back) = self.thread.shared.shortages.datagrams.ring(self.thread.reactor.now()) {
+            if let Some(kept_back) = self.thread.registry.shortages.datagrams.ring(self.thread.reactor.now()) {
                 let more = and_more(kept_back);
                 let message = format!(
                     "{most} worker_connections are not enough; the most silent sessions of datagrams are ended{more}"
                 );
-                self.thread.shared.error_log.log(Level::Warn, &message);
+                self.thread.registry.error_log.log(Level::Warn, &message);
             }
             return self.displace_datagrams(CloseReason::Displaced);
         }
@@ -308,7 +308,7 @@ impl Worker {
 
     /// Passes answers on.
     pub(super) fn step_datagrams(&self, mut session: Box<DatagramSession>) {
-        self.thread.shared.faults.pass(Fault::Tunnel);
+        self.thread.registry.faults.pass(Fault::Tunnel);
         let task = session.task;
         let fired = self.thread.reactor.take_deadline_fired(task);
         let mut batch = self.datagrams.take_batch();

@@ -151,7 +151,7 @@ impl Worker {
 
     /// Whether the tunnel is about to leave for another process, so that the end of this one does not matter to it.
     fn will_move(&self, body: &Body) -> bool {
-        self.thread.shared.tunnels_move() && matches!(body, Body::Tunnel(tunnel) if self.may_move(tunnel))
+        self.thread.registry.tunnels_move() && matches!(body, Body::Tunnel(tunnel) if self.may_move(tunnel))
     }
 
     /// The task and the reason if the cause applies to this tunnel, and it is not drained yet. A frozen tunnel is between
@@ -187,7 +187,7 @@ impl Worker {
             }
             let turn = drains.turn.get().unwrap_or_else(|| {
                 let random = RandomState::new().hash_one(now.0);
-                self.thread.shared.drain_pace.take(now, rate, random)
+                self.thread.registry.drain_pace.take(now, rate, random)
             });
             drains.turn.set(Some(turn));
             if turn > now {

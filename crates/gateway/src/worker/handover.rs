@@ -54,7 +54,7 @@ impl Worker {
             }
             // Without a free descriptor the rest stays.
             let Ok(ends) = tunnel.ends_for_another() else { break };
-            let state = tunnel.state_for_another(self.thread.shared).encode();
+            let state = tunnel.state_for_another(self.thread.registry).encode();
             bytes += state.len();
             let id = FrozenId::new(self.thread.index.into(), tunnel.task);
             frozen.tunnels.push((id, HandedOver { state, ends }));
@@ -74,11 +74,11 @@ impl Worker {
         if self.connections() >= generation.worker_connections {
             return None;
         }
-        if !self.thread.shared.workers[self.thread.index as usize].expects_one_more() {
+        if !self.thread.registry.workers[self.thread.index as usize].expects_one_more() {
             return None;
         }
         let task = self.thread.reactor.create_task();
-        self.thread.memory.name(task, self.thread.shared.next_serial());
+        self.thread.memory.name(task, self.thread.registry.next_serial());
         let Some(tunnel) = Tunnel::take_over(&self.thread, &generation, task, state, ends) else {
             self.forget_task(task);
             return None;
@@ -116,7 +116,7 @@ impl Worker {
         self.datagrams.forget(task);
         self.thread.memory.hold(task, HeldFor::Connection, 0);
         self.thread.reactor.end_task(task);
-        self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
+        self.thread.registry.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
         self.resume_accept();
     }
 

@@ -43,11 +43,11 @@ impl Worker {
         reason: CloseReason,
         linger: Option<LingerPlan>,
     ) {
-        let bell = &self.thread.shared.log_bell;
+        let bell = &self.thread.registry.log_bell;
         let gone = matches!(reason, CloseReason::ClientAborted | CloseReason::ClientClosed);
         let now = self.thread.reactor.now();
         let is_load = now.since(self.held_back_at.get()) < APART_MS;
-        if gone || is_load || !connection.line_waits.get() || !bell.is_attended() {
+        if gone || is_load || !connection.line_waits.get() || !bell.has_writer() {
             return self.close_or_linger(connection, reason, linger);
         }
         self.held_back_at.set(now);
@@ -55,8 +55,8 @@ impl Worker {
         self.thread.reactor.set_deadline(task, Some(Millis(now.0 + HELD_MAX_MS)));
         self.held_back.borrow_mut().push(task);
         // The flag is set first, so that a collection which ends afterwards tells us.
-        self.thread.shared.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
-        let collection = bell.hurry();
+        self.thread.registry.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+        let collection = bell.request_collection();
         self.put(task, Body::HeldBack(Box::new(HeldBack { connection, reason, linger, collection })));
     }
 
@@ -65,7 +65,7 @@ impl Worker {
     pub(crate) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
         let task = held.connection.task;
         let over = self.thread.reactor.take_deadline_fired(task);
-        if !over && !self.thread.shared.log_bell.is_done(held.collection) {
+        if !over && !self.thread.registry.log_bell.is_done(held.collection) {
             return self.put(task, Body::HeldBack(held));
         }
         self.held_back.borrow_mut().retain(|other| *other != task);
@@ -83,7 +83,7 @@ impl Worker {
             let Some(body) = bodies.get_mut(task.index as usize) else { continue };
             match std::mem::replace(body, Body::Free) {
                 Body::HeldBack(held) if held.connection.task == task => {
-                    if !self.thread.shared.log_bell.is_done(held.collection) {
+                    if !self.thread.registry.log_bell.is_done(held.collection) {
                         *body = Body::HeldBack(held);
                         left.push(task);
                         continue;
@@ -97,8 +97,8 @@ impl Worker {
         }
         if !left.is_empty() {
             self.held_back.borrow_mut().append(&mut left);
-            self.thread.shared.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
-            self.thread.shared.log_bell.hurry();
+            self.thread.registry.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+            self.thread.registry.log_bell.request_collection();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The chores of a worker, their schedule, and events on its idle upstream connections.
 
-use crate::connector::h2::listen_to_idle;
+use crate::connector::h2::read_idle;
 use crate::connector::leased::close_ended;
 use crate::registry::pool::{Look, token};
 use crate::thread::chores::Chore;
@@ -55,7 +55,7 @@ impl Worker {
     fn tend_geo_files(&self) {
         let (thread, generation) = (&self.thread, self.generation());
         let now_s = thread.clock.now().as_secs();
-        let pauses = generation.geo_files.iter().map(|file| file.tend(thread.shared, now_s));
+        let pauses = generation.geo_files.iter().map(|file| file.tend(thread.registry, now_s));
         if let Some(pause) = pauses.min().filter(|_| !thread.is_draining()) {
             thread.chores.plan(Chore::TendGeoFiles, thread.reactor.now().after(pause));
         }
@@ -64,7 +64,7 @@ impl Worker {
     fn tend_caches(&self) {
         let (thread, generation) = (&self.thread, self.generation());
         let now_s = thread.clock.now().as_secs() as i64;
-        let pauses = generation.caches.iter().map(|zone| zone.tend(thread.shared, now_s));
+        let pauses = generation.caches.iter().map(|zone| zone.tend(thread.registry, now_s));
         if let Some(pause) = pauses.min().filter(|_| !thread.is_draining()) {
             thread.chores.plan(Chore::TendCaches, thread.reactor.now().after(pause));
         }
@@ -73,7 +73,7 @@ impl Worker {
     fn expire_pool(&self) {
         let thread = &self.thread;
         let mut removed = Vec::new();
-        let next = thread.shared.pool.expire(thread.id(), thread.pool_now(), &mut removed);
+        let next = thread.registry.pool.expire(thread.id(), thread.pool_now(), &mut removed);
         drop(removed);
         if let Some(at) = next {
             thread.expire_pool_by(at.max(thread.pool_now().plus(LEFT_OVER_MS)));
@@ -85,7 +85,7 @@ impl Worker {
         use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
         use upstream::shared::Inspection;
         let mut has_frames = false;
-        let removed = self.thread.shared.pool.inspect(self.thread.id(), token(label), |idle| {
+        let removed = self.thread.registry.pool.inspect(self.thread.id(), token(label), |idle| {
             match idle.look(&self.thread.reactor) {
                 Look::Silent => Inspection::Keep,
                 Look::Frames => {
@@ -99,8 +99,8 @@ impl Worker {
         if let Some(removed) = removed {
             close_ended(removed, &self.thread);
         }
-        if has_frames && let Some(checkout) = self.thread.shared.pool.attend(self.thread.id(), token(label)) {
-            listen_to_idle(&self.thread, checkout);
+        if has_frames && let Some(checkout) = self.thread.registry.pool.attend(self.thread.id(), token(label)) {
+            read_idle(&self.thread, checkout);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Multiplexed(Rc<Session>);
 impl Drop for Multiplexed {
     fn drop(&mut self) {
         bump(&self.0.thread().counters().http2_connections, -1);
-        self.0.kill();
+        self.0.detach();
         self.0.count_busy();
     }
 }
@@ -81,8 +81,8 @@ impl Multiplexed {
 
     /// Takes the connection out, to be closed at once; the client gets a GOAWAY, as far as its socket accepts that.
     pub(crate) fn into_connection(self) -> Option<Box<Connection>> {
-        self.0.say_goodbye(ErrorCode::NO_ERROR);
-        self.0.kill()
+        self.0.send_goaway(ErrorCode::NO_ERROR);
+        self.0.detach()
     }
 
     /// Whether bytes have arrived that were not read yet.
@@ -283,7 +283,7 @@ impl Worker {
             Http2End::Gone(reason) => (reason, None),
             Http2End::Gentle(reason) => (reason, Some(GOODBYE)),
             Http2End::TimedOut(reason) => {
-                session.say_goodbye(ErrorCode::NO_ERROR);
+                session.send_goaway(ErrorCode::NO_ERROR);
                 (reason, Some(GOODBYE))
             }
             Http2End::Fault(fault) => {
@@ -295,7 +295,7 @@ impl Worker {
                 (reason, Some(GOODBYE))
             }
         };
-        let connection = session.kill();
+        let connection = session.detach();
         drop(multiplexed);
         if let Some(connection) = connection {
             let linger = linger.filter(|_| !connection.stream.is_failed());

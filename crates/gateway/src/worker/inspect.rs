@@ -23,13 +23,13 @@ const TASKS_A_TURN: usize = 4096;
 const ROWS_HELD_FACTOR: usize = 2;
 
 /// The whole status page as JSON. It may wait for locks and files: never called on a worker.
-pub fn status_json(shared: &Registry, generation: &Generation) -> Vec<u8> {
-    render(shared, generation, StatusFormat::Json)
+pub fn status_json(registry: &Registry, generation: &Generation) -> Vec<u8> {
+    render(registry, generation, StatusFormat::Json)
 }
 
 /// The metrics of the status page as Prometheus's text. The same holds for it.
-pub fn metrics_text(shared: &Registry, generation: &Generation) -> Vec<u8> {
-    render(shared, generation, StatusFormat::Metrics(Format::Text))
+pub fn metrics_text(registry: &Registry, generation: &Generation) -> Vec<u8> {
+    render(registry, generation, StatusFormat::Metrics(Format::Text))
 }
 
 /// The start and the client of an exchange: its future cannot be asked.
@@ -77,7 +77,7 @@ impl Worker {
         }
         inspection.next = end;
         if end < self.bodies.borrow().len() && (inspection.found.matching == 0 || !inspection.is_close()) {
-            return self.thread.shared.send(self.thread.index.into(), Message::Inspect(inspection));
+            return self.thread.registry.send(self.thread.index.into(), Message::Inspect(inspection));
         }
         inspection.finish();
     }

@@ -8,12 +8,13 @@ pub(crate) mod churn_watch;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod drains;
-pub(crate) mod greeting;
 pub(crate) mod handover;
+pub(crate) mod handshake_view;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
 pub(crate) mod http2;
 pub(crate) mod inspect;
+pub(crate) mod proxy_header;
 pub(crate) mod securing;
 pub(crate) mod sessions;
 pub(crate) mod shedding;
@@ -124,14 +125,14 @@ pub(crate) struct Worker {
 /// Runs a worker until it is told to end. `listeners` are those that exist at its start.
 pub fn run(
     index: u16,
-    shared: &'static Registry,
+    registry: &'static Registry,
     generation: Arc<Generation>,
     listeners: Vec<(ListenerId, Arc<reactor::Listener>)>,
 ) -> io::Result<()> {
     let reactor = Reactor::new()?;
-    reactor.watch(shared.workers[index as usize].mailbox.descriptor(), MAILBOX, false)?;
+    reactor.watch(registry.workers[index as usize].mailbox.descriptor(), MAILBOX, false)?;
     let worker = Rc::new(Worker {
-        thread: Rc::new(WorkerThread::new(index, shared, reactor)),
+        thread: Rc::new(WorkerThread::new(index, registry, reactor)),
         spares: Rc::default(),
         generation: RefCell::new(Rc::new(Pinned(Arc::clone(&generation)))),
         bodies: RefCell::default(),
@@ -195,10 +196,10 @@ impl Worker {
 
     /// Switches to a new configuration.
     fn take_on(&self, generation: Arc<Generation>) {
-        self.thread.shared.memory.limit(generation.memory_budget, self.thread.shared.workers());
-        self.thread.shared.checks.apply(generation.number, &generation.checks);
-        self.thread.shared.acme.apply(generation.number, &generation.acme_orders);
-        self.thread.shared.spans.apply(generation.number, generation.otel_exporter.as_ref());
+        self.thread.registry.memory.limit(generation.memory_budget, self.thread.registry.workers());
+        self.thread.registry.checks.apply(generation.number, &generation.checks);
+        self.thread.registry.acme.apply(generation.number, &generation.acme_orders);
+        self.thread.registry.spans.apply(generation.number, generation.otel_exporter.as_ref());
         if generation.memory_budget.is_some() {
             self.thread.chores.plan(Chore::LookAtMemory, self.thread.reactor.now());
         }
@@ -235,7 +236,7 @@ impl Worker {
 
     fn report_bug(&self, panic: &str, end: &str) {
         bump(&self.thread.counters().bugs, 1);
-        self.thread.shared.error_log.bug(&format!("a panic ({panic}) in worker {}{end}", self.thread.index));
+        self.thread.registry.error_log.bug(&format!("a panic ({panic}) in worker {}{end}", self.thread.index));
     }
 
     /// Recounts the gauges: the panic has left them as they were.
@@ -277,7 +278,7 @@ impl Worker {
         self.stopped.get()
             || (self.thread.draining.get()
                 && self.thread.subrequests.get() == 0
-                && self.thread.shared.workers[self.thread.index as usize].end_without_connections())
+                && self.thread.registry.workers[self.thread.index as usize].end_without_connections())
     }
 
     /// The present configuration.
@@ -336,7 +337,7 @@ impl Worker {
 
     /// Reads the head, or the rest of it, of a connection that waits for one. `awaited`: what it waited for besides.
     fn read_head(self: &Rc<Self>, mut connection: Box<Connection>, awaited: HandshakeWait, was_reading: bool) {
-        self.thread.shared.faults.pass(Fault::Head);
+        self.thread.registry.faults.pass(Fault::Head);
         let generation = self.generation();
         let task = connection.task;
         let mut fired = self.thread.reactor.take_deadline_fired(task);
@@ -413,7 +414,7 @@ impl Worker {
         mut fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
         if listener.proxy_protocol && connection.client.proxy_header.is_none() {
-            connection = self.greet(connection, listener, fired)?;
+            connection = self.await_proxy_header(connection, listener, fired)?;
             fired = false;
         }
         self.secure(connection, awaited, listener, fired)
@@ -474,19 +475,19 @@ impl Worker {
     }
 
     fn connections(&self) -> usize {
-        self.thread.shared.workers[self.thread.index as usize].connections.load(Ordering::Relaxed)
+        self.thread.registry.workers[self.thread.index as usize].connections.load(Ordering::Relaxed)
     }
 
     fn read_mailbox(self: &Rc<Self>) {
         let mut messages = Vec::new();
-        self.thread.shared.workers[self.thread.index as usize].mailbox.take(&mut messages);
+        self.thread.registry.workers[self.thread.index as usize].mailbox.take(&mut messages);
         for message in messages {
             match message {
                 Message::Wake(task) => self.thread.reactor.wake(task),
                 Message::Adopt(accepted, listener) => self.adopt(accepted, listener),
                 Message::Listen(id, listener) => {
                     if let Err(error) = self.listen(id, listener) {
-                        self.thread.shared.error_log.alert(&format!("cannot watch a listener: {error}"));
+                        self.thread.registry.error_log.alert(&format!("cannot watch a listener: {error}"));
                     }
                 }
                 Message::Unlisten(id) => self.unlisten(id),
@@ -548,7 +549,7 @@ impl Worker {
         self.drain_http2();
         self.drain_what_stays();
         let mut removed = Vec::new();
-        self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
+        self.thread.registry.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }
 }
 

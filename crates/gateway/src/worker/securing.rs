@@ -266,7 +266,7 @@ impl Worker {
             host: asked.as_deref().map(str::as_bytes),
             referrer: None,
         };
-        if self.thread.shared.error_log.request_line(self.thread.index, level, &line) {
+        if self.thread.registry.error_log.request_line(self.thread.index, level, &line) {
             connection.line_waits.set(true);
         }
     }

@@ -34,7 +34,7 @@ impl Relief for Worker {
         if self.relieved_pressure() < Pressure::Requests {
             return false;
         }
-        if let Some(kept_back) = self.thread.shared.memory.refused.ring(self.thread.reactor.now()) {
+        if let Some(kept_back) = self.thread.registry.memory.refused.ring(self.thread.reactor.now()) {
             self.alert("new requests are answered 503", kept_back);
         }
         true
@@ -48,7 +48,7 @@ impl Worker {
             return false;
         }
         if self.pause_accept_for_memory()
-            && let Some(kept_back) = self.thread.shared.memory.paused.ring(self.thread.reactor.now())
+            && let Some(kept_back) = self.thread.registry.memory.paused.ring(self.thread.reactor.now())
         {
             self.alert("nothing is accepted", kept_back);
         }
@@ -61,7 +61,7 @@ impl Worker {
         if self.relieved_pressure() < Pressure::Accepts {
             return false;
         }
-        if let Some(kept_back) = self.thread.shared.memory.refused.ring(self.thread.reactor.now()) {
+        if let Some(kept_back) = self.thread.registry.memory.refused.ring(self.thread.reactor.now()) {
             self.alert("new HTTP/2 streams are refused", kept_back);
         }
         true
@@ -74,7 +74,7 @@ impl Worker {
 
     /// The chore; it runs while there is a budget.
     pub(crate) fn look_at_memory(&self) {
-        let Some(_) = self.thread.shared.memory.budget() else {
+        let Some(_) = self.thread.registry.memory.budget() else {
             return self.resume_accept_after_memory();
         };
         self.thread.memory.trim();
@@ -108,7 +108,7 @@ impl Worker {
     /// each class first. A connection accepted since the last check may be about to send and is passed over; with
     /// `urgent`, not if it has sent a part of a head.
     fn close_waiting(&self, urgent: bool) {
-        let last = if self.thread.shared.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
+        let last = if self.thread.registry.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
         let mut waiting = self.candidates(last);
         waiting.sort_unstable();
         let now = self.thread.reactor.now();
@@ -125,7 +125,7 @@ impl Worker {
                 return;
             }
             if let Some(connection) = self.take_waiting(index) {
-                if let Some(kept_back) = self.thread.shared.memory.closed.ring(now) {
+                if let Some(kept_back) = self.thread.registry.memory.closed.ring(now) {
                     self.alert("connections without a request are closed", kept_back);
                 }
                 self.close(connection, CloseReason::MemoryBudget);
@@ -134,7 +134,7 @@ impl Worker {
     }
 
     fn alert(&self, what: &str, kept_back: u64) {
-        let used = self.thread.shared.memory();
+        let used = self.thread.registry.memory();
         let names: Vec<String> = self
             .thread
             .memory
@@ -143,7 +143,7 @@ impl Worker {
             .filter(|(_, bytes)| *bytes > 0)
             .map(|(serial, bytes)| format!("*{serial} {bytes}"))
             .collect();
-        self.thread.shared.error_log.alert(&format!(
+        self.thread.registry.error_log.alert(&format!(
             "memory_budget of {} bytes: {} are held, {what}; most by connections {}{}",
             used.budget.unwrap_or_default(),
             used.held,
@@ -174,9 +174,9 @@ impl Worker {
     pub(crate) fn return_memory(&self) {
         self.keep_spares(|count| count / SPARES_KEPT);
         self.thread.memory.trim();
-        if self.thread.index == 0 && self.thread.shared.memory.take_fall(FALL_BYTES).is_some() {
+        if self.thread.index == 0 && self.thread.registry.memory.take_fall(FALL_BYTES).is_some() {
             // If the job queue is full, the next check does it.
-            let _ = self.thread.shared.offload.submit(reactor::return_free_memory, || ());
+            let _ = self.thread.registry.offload.submit(reactor::return_free_memory, || ());
         }
         self.begin_returning();
     }

@@ -19,7 +19,7 @@ impl Worker {
         };
         let token = wake_token(self.thread.index, connection.task);
         let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
-        match search.go_on(&self.thread.shared.standings, token, now_s) {
+        match search.go_on(&self.thread.registry.standings, token, now_s) {
             None => return Some(Box::new(SecuringWait::Standing(search))),
             Some(Ok(())) => {}
             Some(Err(reason)) => {

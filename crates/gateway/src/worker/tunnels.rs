@@ -17,7 +17,7 @@ impl Worker {
     }
 
     pub(super) fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
-        self.thread.shared.faults.pass(Fault::Tunnel);
+        self.thread.registry.faults.pass(Fault::Tunnel);
         let task = tunnel.task;
         let fired = self.thread.reactor.take_deadline_fired(task);
         let bound = self.thread.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);

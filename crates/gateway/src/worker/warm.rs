@@ -26,7 +26,7 @@ impl Worker {
 
     pub(crate) fn warm_pool(self: &Rc<Self>) {
         let generation = self.generation();
-        let workers = self.thread.shared.workers();
+        let workers = self.thread.registry.workers();
         for floor in generation.floors.iter().skip(usize::from(self.thread.index)).step_by(workers) {
             self.warm_peer(floor.key, &floor.address, &floor.warming);
         }
@@ -47,7 +47,7 @@ impl Worker {
 
     fn warm_peer(self: &Rc<Self>, key: KeyId, address: &PeerAddress, plan: &WarmingPlan) {
         let now = self.thread.reactor.now();
-        let pool = &self.thread.shared.pool;
+        let pool = &self.thread.registry.pool;
         let missing = plan.floor.saturating_sub(pool.peer_connections(key));
         if missing == 0 {
             return self.thread.pauses.end(key);

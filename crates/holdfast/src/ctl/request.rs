@@ -146,17 +146,17 @@ impl PeerChange {
     }
 
     /// Makes the change; `false`: there is no such peer.
-    pub(crate) fn carry_out(&self, shared: &Registry) -> bool {
+    pub(crate) fn carry_out(&self, registry: &Registry) -> bool {
         let PeerName { group, peer } = self.peer();
         let mode = match self {
             Self::Up(_) => PeerMode::Up,
             Self::Drain(_) => PeerMode::Drain,
             Self::Down(_) => PeerMode::Down,
             Self::Weight { weight, .. } => {
-                return shared.set_peer_weight(group, peer, Some(*weight).filter(|weight| *weight > 0));
+                return registry.set_peer_weight(group, peer, Some(*weight).filter(|weight| *weight > 0));
             }
         };
-        shared.set_peer_mode(group, peer, mode)
+        registry.set_peer_mode(group, peer, mode)
     }
 
     fn words(&self) -> String {

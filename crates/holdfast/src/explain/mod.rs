@@ -69,12 +69,12 @@ pub(crate) fn run(args: &Args) -> u8 {
     let instance = Instance::find(&wanted);
     let mut prepared = prepare(&instance, &mut instance.loader(), &mut lasting);
     prepared.diagnostics.retain(|found| found.severity == conf::diagnostic::Severity::Error);
-    let (Some(shared), Some(plan), true) = (lasting.existing(), &prepared.plan, prepared.is_ok()) else {
+    let (Some(registry), Some(plan), true) = (lasting.existing(), &prepared.plan, prepared.is_ok()) else {
         report::diagnostics(&prepared);
         report::say(&conf::verdict::test_failed(&prepared.loaded.main));
         return exit::FAILED;
     };
-    match explain(shared, &plan.generation, &prepared.loaded, &question) {
+    match explain(registry, &plan.generation, &prepared.loaded, &question) {
         Ok(mut explanation) => {
             let substitutes = lasting.hosts.iter().flat_map(HostsFile::substitutes);
             explanation.assumptions.extend(

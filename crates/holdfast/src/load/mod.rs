@@ -17,7 +17,7 @@ pub(crate) use args::Args;
 use crate::{exit, report};
 use ::report::text::grouped;
 use load::drive::{self, Parts, Progress};
-use load::results::http::{Results, Style};
+use load::results::http::{HttpResults, Style};
 use load::results::{Baseline, Files};
 use load::{Cause, Expectation, Health, Options, Tally, Verdict};
 use std::process::Command as Process;
@@ -179,10 +179,10 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     let mut verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
     if let Some(baseline) = &show.baseline {
-        let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+        let results = HttpResults { summary, health: &health, verdicts: &verdicts, rows, sockets };
         verdicts.extend(baseline.judge(&results)?);
     }
-    let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+    let results = HttpResults { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = show.files.after(&results) && driven.written;
     if !show.files.json_on_stdout() {
         report::print(show.style.render(&results).as_bytes());

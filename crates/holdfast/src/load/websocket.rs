@@ -7,13 +7,13 @@ use super::{exit, refuse};
 use crate::report::print;
 use load::Verdict;
 use load::drive::{self, Progress};
-use load::results::websocket::Results;
-use load::websocket::{Expectation, Held, Options};
+use load::results::websocket::WebSocketResults;
+use load::websocket::{Held, WebSocketExpectation, WebSocketOptions};
 use terminal::Terminal;
 
 pub(super) fn run(args: &LoadArgs) -> u8 {
     let asked = args.websocket_options().and_then(|options| {
-        let parse = |text: &String| text.parse::<Expectation>().map_err(|error| format!("--expect: {error}"));
+        let parse = |text: &String| text.parse::<WebSocketExpectation>().map_err(|error| format!("--expect: {error}"));
         Ok((options, args.expect.iter().map(parse).collect::<Result<Vec<_>, _>>()?))
     });
     match asked {
@@ -24,7 +24,7 @@ pub(super) fn run(args: &LoadArgs) -> u8 {
     }
 }
 
-fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
+fn execute(options: &WebSocketOptions, expect: &[WebSocketExpectation], args: &LoadArgs) -> Result<u8, String> {
     let files = args.files.files();
     let baseline = args.baseline.read()?;
     files.check()?;
@@ -37,10 +37,10 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
     let mut verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
     if let Some(baseline) = &baseline {
-        let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+        let results = WebSocketResults { summary, health: &health, verdicts: &verdicts, rows, sockets };
         verdicts.extend(baseline.judge(&results)?);
     }
-    let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+    let results = WebSocketResults { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = files.after(&results) && driven.written;
     if !files.json_on_stdout() {
         print(results.text().as_bytes());

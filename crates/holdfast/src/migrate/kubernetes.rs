@@ -1,14 +1,13 @@
 //! `holdfast migrate kubernetes`: reads manifests, or a cluster by kubectl, and reports for each Ingress what works
-//! unchanged, what differs and what is refused; writes equivalent objects of the Gateway API. The analysis is in the crate
-//! `ingress`.
+//! unchanged, what differs and what is refused; writes equivalent objects of the Gateway API. The analysis and its report
+//! are in the crate `ingress`.
 
 use crate::exit;
 use crate::output::Output;
 use ingress::migrate::gateway_api::{self, Converted};
 use ingress::migrate::manifests::FILE_BYTES_MAX;
-use ingress::migrate::{Analysis, Manifests, Report, Verdict, Wanted, analyse};
-use ingress::{Kind, Level, Name};
-use report::{Document, Section, Table};
+use ingress::migrate::{Analysis, Manifests, Wanted, Written, analyse, document};
+use ingress::{Kind, Name};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -104,7 +103,10 @@ pub(super) fn answer(args: &Args) -> Result<u8, String> {
         analysis.missing.retain(|object| object.kind != Kind::Secret);
     }
     let converted = args.gateway_api.as_ref().map(|file| write(args, &analysis, file)).transpose().map_err(failed)?;
-    let document = document(&manifests, &analysis, converted.as_ref(), args);
+    let written = converted.as_ref().zip(args.gateway_api.as_deref());
+    let written = written.map(|(converted, file)| Written { converted, file });
+    let made_by = format!("holdfast migrate kubernetes {}", env!("CARGO_PKG_VERSION"));
+    let document = document(&manifests, &analysis, written, &args.class, &made_by);
     args.output.emit(&document).map_err(failed)?;
     let refused = analysis.refuses() || !manifests.unreadable.is_empty();
     Ok(if refused { exit::NO } else { exit::OK })
@@ -190,106 +192,4 @@ fn write(args: &Args, analysis: &Analysis, file: &Path) -> Result<Converted, Str
     let converted = gateway_api::convert(&analysis.cluster, &options);
     fs::write(file, converted.yaml()?).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     Ok(converted)
-}
-
-fn document(manifests: &Manifests, analysis: &Analysis, converted: Option<&Converted>, args: &Args) -> Document {
-    let count = |verdict| analysis.count(verdict);
-    let (total, refused) = (analysis.ingresses.len(), count(Verdict::Refused));
-    let title = match refused + manifests.unreadable.len() {
-        0 => format!("Holdfast serves all {total} Ingresses of the class \"{}\"", args.class),
-        1 => format!("1 of {total} Ingresses needs a change before Holdfast serves all of it"),
-        refused => format!("{refused} of {total} Ingresses need changes before Holdfast serves all of them"),
-    };
-    let mut document = Document::new(&title, &format!("holdfast migrate kubernetes {}", env!("CARGO_PKG_VERSION")))
-        .fact("class", args.class.clone())
-        .fact(
-            "Ingresses",
-            format!(
-                "{total}: {} work unchanged, {} differ, {refused} refused",
-                count(Verdict::Unchanged),
-                count(Verdict::Differs)
-            ),
-        );
-    if let Some(map) = &analysis.config_map {
-        document = document.fact("ConfigMap", map.object.name.to_string());
-    }
-    if let (Some(converted), Some(file)) = (converted, &args.gateway_api) {
-        document = document.fact("Gateway API", format!("{} objects in {}", converted.objects.len(), file.display()));
-    }
-    let sections = [
-        unreadable(manifests),
-        findings(analysis, "Refused", "Not served by Holdfast", |level| level == Level::Refused),
-        findings(analysis, "Differs", "Served; each line is a difference or something without effect", |level| {
-            level != Level::Refused
-        }),
-        unchanged(analysis),
-        others(analysis),
-        missing(analysis),
-        converted.and_then(losses),
-    ];
-    sections.into_iter().flatten().fold(document, Document::section)
-}
-
-fn unreadable(manifests: &Manifests) -> Option<Section> {
-    let mut table = Table::new("The API server would refuse them", &["where", "why"]);
-    for (source, why) in &manifests.unreadable {
-        table = table.row(vec![source.as_str().into(), why.as_str().into()]);
-    }
-    (!manifests.unreadable.is_empty()).then(|| Section::new("Not read").table(table))
-}
-
-fn findings(analysis: &Analysis, title: &str, caption: &str, is: fn(Level) -> bool) -> Option<Section> {
-    let mut table = Table::new(caption, &["object", "where", "what"]);
-    let mut any = false;
-    let reports = analysis.ingresses.iter().chain(&analysis.config_map);
-    let of_reports = reports.flat_map(|it| it.findings.iter().map(move |finding| (it.source.as_str(), finding)));
-    let all = of_reports.chain(analysis.rest.iter().map(|finding| ("", finding)));
-    for (source, finding) in all.filter(|(_, finding)| is(finding.level)) {
-        any = true;
-        let object = finding.object.to_string();
-        table = table.row(vec![object.as_str().into(), source.into(), finding.message.as_str().into()]);
-    }
-    any.then(|| Section::new(title).table(table))
-}
-
-/// Everything that works as before: whole Ingresses, and the other annotations of those with findings.
-fn unchanged(analysis: &Analysis) -> Option<Section> {
-    let mut table = Table::new("As in ingress-nginx", &["object", "where", "annotations or keys"]);
-    let mut any = false;
-    let shown = |it: &&Report| it.verdict == Verdict::Unchanged || !it.unchanged.is_empty();
-    for report in analysis.ingresses.iter().chain(&analysis.config_map).filter(shown) {
-        any = true;
-        let object = report.object.to_string();
-        let words = report.unchanged.join(", ");
-        table = table.row(vec![object.as_str().into(), report.source.as_str().into(), words.as_str().into()]);
-    }
-    any.then(|| Section::new("Works unchanged").table(table))
-}
-
-fn others(analysis: &Analysis) -> Option<Section> {
-    let mut table = Table::new("They stay with their controllers", &["Ingress", "class"]);
-    for (name, class) in &analysis.others {
-        let name = name.to_string();
-        let class = if class.is_empty() { "none" } else { class };
-        table = table.row(vec![name.as_str().into(), class.into()]);
-    }
-    (!analysis.others.is_empty()).then(|| Section::new("Other classes").table(table))
-}
-
-fn missing(analysis: &Analysis) -> Option<Section> {
-    let mut table = Table::new("Ingresses name them, and they were not checked", &["object"]);
-    for object in &analysis.missing {
-        table = table.row(vec![object.to_string().as_str().into()]);
-    }
-    (!analysis.missing.is_empty()).then(|| Section::new("Not among the manifests").table(table))
-}
-
-fn losses(converted: &Converted) -> Option<Section> {
-    let mut table =
-        Table::new("Without an equivalent: keep the Ingress, or do it elsewhere", &["Ingress", "what", "why"]);
-    for (name, what, why) in &converted.losses {
-        let name = name.to_string();
-        table = table.row(vec![name.as_str().into(), what.as_str().into(), why.as_str().into()]);
-    }
-    (!converted.losses.is_empty()).then(|| Section::new("Gateway API").table(table))
 }

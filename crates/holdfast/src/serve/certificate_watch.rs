@@ -48,15 +48,15 @@ pub(super) struct Changed {
 
 impl CertificateWatch {
     /// Checks the files if the period is over. `others` are the files that the configuration read besides certificates.
-    pub(super) fn look(&mut self, now: Instant, shared: &Registry, others: &BTreeSet<PathBuf>) -> Changed {
+    pub(super) fn look(&mut self, now: Instant, registry: &Registry, others: &BTreeSet<PathBuf>) -> Changed {
         if self.next_look.is_some_and(|at| now < at) {
             return Changed::default();
         }
         self.next_look = Some(now + LOOK_PERIOD);
         // Reading the states rotates the ticket secret kept for children, so that it yields no expired key.
-        drop(shared.ticket_states());
+        drop(registry.ticket_states());
         let now_s = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
-        let pairs = shared.certificate_files();
+        let pairs = registry.certificate_files();
         let found = stamps(pairs.iter().flatten().chain(others));
         let of_pairs: HashSet<&PathBuf> = pairs.iter().flatten().collect();
         let others: Vec<Vec<PathBuf>> =
@@ -127,12 +127,12 @@ fn stamps<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Stamps {
 
 /// Reads the certificates of these files again and logs the result. Returns the files that are valid.
 pub(super) fn renew(
-    shared: &Registry,
+    registry: &Registry,
     changed: &[PathBuf],
     read: ReadFile<'_>,
     log: impl Fn(Level, &str),
 ) -> Vec<PathBuf> {
-    let renewal = shared.renew_certificates(changed, read);
+    let renewal = registry.renew_certificates(changed, read);
     for certificate in &renewal.renewed {
         log(Level::Notice, &format!("the certificate {certificate} has changed, and the new one is used"));
     }
@@ -156,9 +156,9 @@ pub(super) fn changed_texts(
 }
 
 /// Warns of certificates that expire soon.
-pub(super) fn warn(shared: &Registry, log: impl Fn(Level, &str)) {
+pub(super) fn warn(registry: &Registry, log: impl Fn(Level, &str)) {
     let now_s = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
-    for warning in shared.ending_certificates(now_s) {
+    for warning in registry.ending_certificates(now_s) {
         log(Level::Warn, &warning);
     }
 }

@@ -238,11 +238,11 @@ impl Child {
             }
             Kind::Certificates => {
                 let order = decode(&mut packet)?;
-                if let Some(shared) = self.lasting.existing() {
+                if let Some(registry) = self.lasting.existing() {
                     let changed: Vec<_> = order.texts.paths().cloned().collect();
                     let texts = RefCell::new(order.texts);
                     // The master has logged it.
-                    certificate_watch::renew(shared, &changed, &|path| texts.borrow_mut().read(path), |_, _| ());
+                    certificate_watch::renew(registry, &changed, &|path| texts.borrow_mut().read(path), |_, _| ());
                 }
             }
             Kind::Configure => {
@@ -265,15 +265,15 @@ impl Child {
             Kind::Adopt => self.bequeath(),
             Kind::TakeTunnels | Kind::GiveTunnels => self.move_tunnels(packet),
             Kind::Counts => {
-                if let Some(shared) = self.lasting.existing() {
+                if let Some(registry) = self.lasting.existing() {
                     // If the master is gone, it needs no answer.
-                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals_of_all()));
+                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &registry.totals_of_all()));
                 }
             }
             Kind::Figures => self.know_figures(packet)?,
             Kind::Ctl => {
-                if let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing())
-                    && let Err(error) = ctl_work::begin(&packet.text, shared, engine.generation(), &self.channel)
+                if let (Some(engine), Some(registry)) = (&self.engine, self.lasting.existing())
+                    && let Err(error) = ctl_work::begin(&packet.text, registry, engine.generation(), &self.channel)
                 {
                     engine.log(Level::Alert, &format!("ctl: a request is not carried out {}", errno(&error)));
                 }
@@ -346,13 +346,14 @@ impl Child {
             engine.reload(parts);
             return Ok(());
         }
-        let shared = self.lasting.existing().ok_or("no shared state")?;
+        let registry = self.lasting.existing().ok_or("no registry")?;
         let warning = set_descriptor_limit(process);
         settle_in(&process.child)?;
         if let Some((_, published)) = &parts.siblings {
             published.wait_until_known();
         }
-        let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
+        let engine =
+            Engine::start(registry, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
         if let Some(warning) = warning {
             engine.log(Level::Warn, &warning);
         }
@@ -362,11 +363,11 @@ impl Child {
 
     /// Begins to hand over tunnels, or to take them over.
     fn move_tunnels(&mut self, mut packet: Packet) {
-        let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing()) else { return };
+        let (Some(engine), Some(registry)) = (&self.engine, self.lasting.existing()) else { return };
         let Some(socket) = packet.descriptors.pop() else { return };
         let begun = match packet.kind {
-            Kind::GiveTunnels => tunnels::hand_over(shared, socket).map(|giving| self.giving = Some(giving)),
-            _ => tunnels::take_over(shared, socket),
+            Kind::GiveTunnels => tunnels::hand_over(registry, socket).map(|giving| self.giving = Some(giving)),
+            _ => tunnels::take_over(registry, socket),
         };
         if let Err(error) = begun {
             engine.log(Level::Warn, &format!("open tunnels are not handed over {}", errno(&error)));

@@ -15,14 +15,14 @@ use std::sync::Arc;
 /// Executes a request, and sends the answer when it is ready. `packet` is the master's: a number and the request.
 pub(super) fn begin(
     packet: &[u8],
-    shared: &'static Registry,
+    registry: &'static Registry,
     generation: &Arc<Generation>,
     channel: &Channel,
 ) -> io::Result<()> {
     let Some((id, request)) = decode(packet) else { return Ok(()) };
     let (generation, channel) = (Arc::clone(generation), channel.try_clone()?);
     let work = move || {
-        let answer = Answer::of(carry_out(&request, shared, &generation));
+        let answer = Answer::of(carry_out(&request, registry, &generation));
         // If the master is gone, the answer is not needed.
         let _ = channel.send_body(Kind::CtlAnswer, &encode_answer(id, &answer), &[]);
     };
@@ -52,52 +52,54 @@ pub(super) fn decode_answer(bytes: &[u8]) -> Option<(u64, Answer)> {
     Some((u64::from_le_bytes(*id), serde_json::from_slice(answer).ok()?))
 }
 
-fn carry_out(request: &Request, shared: &Registry, generation: &Generation) -> Result<Value, String> {
+fn carry_out(request: &Request, registry: &Registry, generation: &Generation) -> Result<Value, String> {
     match request {
-        Request::Status => serde_json::from_slice(&status_json(shared, generation)).map_err(|error| error.to_string()),
+        Request::Status => {
+            serde_json::from_slice(&status_json(registry, generation)).map_err(|error| error.to_string())
+        }
         Request::Peers { change } => {
-            if let Some(change) = change.as_ref().filter(|change| !change.carry_out(shared)) {
+            if let Some(change) = change.as_ref().filter(|change| !change.carry_out(registry)) {
                 let PeerName { group, peer } = change.peer();
                 return Err(format!("no peer \"{peer}\" in group \"{group}\": `holdfast ctl peers` lists them"));
             }
-            Ok(json!({"peers": shared.peer_rows()}))
+            Ok(json!({"peers": registry.peer_rows()}))
         }
-        Request::Pools { change: None } => Ok(json!({"pools": shared.pool_rows()})),
+        Request::Pools { change: None } => Ok(json!({"pools": registry.pool_rows()})),
         Request::Pools { change: Some(PoolChange::Flush { group }) } => {
-            let closed = shared.flush_pools(group.as_deref());
+            let closed = registry.flush_pools(group.as_deref());
             let closed = closed.ok_or_else(|| format!("no group \"{}\"", group.as_deref().unwrap_or_default()))?;
             Ok(json!({"closed": closed}))
         }
         Request::Connections { change: Some(ConnectionChange::Close { connection }), .. }
         | Request::Tunnels { change: Some(ConnectionChange::Close { connection }), .. } => {
-            let closed = shared.close_connection(*connection);
+            let closed = registry.close_connection(*connection);
             if closed { Ok(json!({"closed": connection})) } else { Err(format!("no connection *{connection}")) }
         }
         Request::Connections { list, change: Some(ConnectionChange::CloseAll) } => {
-            close_all(shared, list, Tunnels::Not)
+            close_all(registry, list, Tunnels::Not)
         }
-        Request::Tunnels { list, change: Some(ConnectionChange::CloseAll) } => close_all(shared, list, Tunnels::Only),
-        Request::Connections { list, change: None } => Ok(json!(shared.list_connections(&list.filter()?))),
-        Request::Tunnels { list, change: None } => Ok(json!(shared.list_tunnels(&list.filter()?))),
+        Request::Tunnels { list, change: Some(ConnectionChange::CloseAll) } => close_all(registry, list, Tunnels::Only),
+        Request::Connections { list, change: None } => Ok(json!(registry.list_connections(&list.filter()?))),
+        Request::Tunnels { list, change: None } => Ok(json!(registry.list_tunnels(&list.filter()?))),
         Request::Cache { act: None } => Ok(json!({"caches": generation.cache_rows()})),
         Request::Cache { act: Some(act) } => act_on_cache(act, generation),
         Request::LogLevel { level } => {
             if let Some(word) = level {
-                shared.set_log_level(level_of(word)?);
+                registry.set_log_level(level_of(word)?);
             }
-            Ok(json!({"level": shared.log_level().map(Level::label)}))
+            Ok(json!({"level": registry.log_level().map(Level::label)}))
         }
-        Request::Errors { limit, after, .. } => Ok(json!({"errors": shared.last_errors(*after, *limit)})),
+        Request::Errors { limit, after, .. } => Ok(json!({"errors": registry.last_errors(*after, *limit)})),
         Request::Reload { .. } => Err("the master reloads".to_owned()),
         Request::Top { .. } => Err("it is shown from the status".to_owned()),
     }
 }
 
-fn close_all(shared: &Registry, list: &Listing, tunnels: Tunnels) -> Result<Value, String> {
+fn close_all(registry: &Registry, list: &Listing, tunnels: Tunnels) -> Result<Value, String> {
     if !list.selects() {
         return Err("close-all needs --client, --state, --upstream or --route".to_owned());
     }
-    let (closed, complete) = shared.close_all(&list.filter()?, tunnels);
+    let (closed, complete) = registry.close_all(&list.filter()?, tunnels);
     Ok(json!({"closed": closed, "complete": complete}))
 }
 
@@ -142,11 +144,11 @@ mod tests {
 
     #[test]
     fn levels_are_set_and_reset() {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).unwrap();
+        let registry = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).unwrap();
         assert!(level_of("loud").unwrap_err().contains("is not a level"));
-        shared.set_log_level(level_of("debug").unwrap());
-        assert_eq!(shared.log_level(), Some(Level::Debug));
-        shared.set_log_level(level_of("default").unwrap());
-        assert_eq!(shared.log_level(), None);
+        registry.set_log_level(level_of("debug").unwrap());
+        assert_eq!(registry.log_level(), Some(Level::Debug));
+        registry.set_log_level(level_of("default").unwrap());
+        assert_eq!(registry.log_level(), None);
     }
 }

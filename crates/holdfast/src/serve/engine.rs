@@ -24,7 +24,7 @@ const PUBLISH_PERIOD: Duration = Duration::from_millis(500);
 
 /// A running gateway.
 pub(super) struct Engine {
-    shared: &'static Registry,
+    registry: &'static Registry,
     /// Which of the processes this one is.
     index: u16,
     /// The current configuration.
@@ -59,11 +59,11 @@ pub(super) struct EngineParts<'a> {
 
 impl Engine {
     /// Starts the threads.
-    pub(super) fn start(shared: &'static Registry, parts: EngineParts<'_>) -> io::Result<Self> {
+    pub(super) fn start(registry: &'static Registry, parts: EngineParts<'_>) -> io::Result<Self> {
         let EngineParts { process, plan, bound, files, siblings } = parts;
-        let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
+        let writer = LogWriter::start(registry, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
-            shared,
+            registry,
             index: process.share.index,
             generation: Arc::clone(&plan.generation),
             earlier: Retired::default(),
@@ -75,26 +75,26 @@ impl Engine {
             names: ListenerNames::default(),
             landing: None,
             published: Instant::now(),
-            _control: Control::start(shared)?,
+            _control: Control::start(registry)?,
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };
         engine.name_listeners();
         if let Some((siblings, published)) = siblings {
-            let landing = Landing::start(shared, engine.index, siblings, Arc::clone(&engine.names))?;
+            let landing = Landing::start(registry, engine.index, siblings, Arc::clone(&engine.names))?;
             landing.set_published(published);
             engine.landing = Some(landing);
         }
-        for worker in 0..shared.workers() as u16 {
+        for worker in 0..registry.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
             let generation = Arc::clone(&plan.generation);
-            let place = process.share.index * shared.workers() as u16 + worker;
+            let place = process.share.index * registry.workers() as u16 + worker;
             let processors = processors_of(place, &process.child.processors);
             let running = Running(Arc::clone(&engine.ended));
             let work = move || {
                 let _running = running;
                 pin(&processors);
-                gateway::run(worker, shared, generation, listeners)
+                gateway::run(worker, registry, generation, listeners)
             };
             let thread = std::thread::Builder::new().name(format!("worker {worker}")).spawn(work)?;
             engine.workers.push(thread);
@@ -117,7 +117,7 @@ impl Engine {
                 continue;
             }
             let Some(bound) = bound.iter().find(|bound| bound.is_of(&spec.address, &spec.options)) else { continue };
-            let (workers, sockets) = (self.shared.workers() as u16, bound.listeners.len());
+            let (workers, sockets) = (self.registry.workers() as u16, bound.listeners.len());
             for index in share_of(worker, workers, sockets, spec.options.datagrams, spec.id.0) {
                 listeners.extend(bound.listeners.get(index).map(|listener| (spec.id, Arc::clone(listener))));
             }
@@ -136,17 +136,17 @@ impl Engine {
         let old = std::mem::take(&mut self.listening);
         self.listening.clone_from(&plan.listeners);
         // Every worker gets the configuration first: one worker may pass another a connection of a new address.
-        for worker in 0..self.shared.workers() {
-            self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
+        for worker in 0..self.registry.workers() {
+            self.registry.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
-        for worker in 0..self.shared.workers() {
+        for worker in 0..self.registry.workers() {
             for (id, listener) in self.listeners_of(worker as u16, bound) {
                 if !old.iter().any(|known| known.id == id) {
-                    self.shared.send(worker, Message::Listen(id, listener));
+                    self.registry.send(worker, Message::Listen(id, listener));
                 }
             }
             for gone in old.iter().filter(|gone| !self.listening.iter().any(|spec| spec.id == gone.id)) {
-                self.shared.send(worker, Message::Unlisten(gone.id));
+                self.registry.send(worker, Message::Unlisten(gone.id));
             }
         }
         self.name_listeners();
@@ -167,7 +167,7 @@ impl Engine {
         self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         // Authorities validate at the process that accepts.
-        self.shared.acme().stop();
+        self.registry.acme().stop();
         self.send_all(|| Message::Drain);
         if !self.shutdown_timeout.is_zero() {
             self.deadline = Some(Instant::now() + self.shutdown_timeout);
@@ -183,8 +183,8 @@ impl Engine {
     }
 
     fn send_all(&self, message: impl Fn() -> Message) {
-        for worker in 0..self.shared.workers() {
-            self.shared.send(worker, message());
+        for worker in 0..self.registry.workers() {
+            self.registry.send(worker, message());
         }
     }
 
@@ -192,7 +192,7 @@ impl Engine {
     pub(super) fn look(&mut self) {
         self.ended.hush();
         self.earlier.free_unused();
-        self.queues.look(self.shared);
+        self.queues.look(self.registry);
         if self.landing.is_some() && self.published.elapsed() >= PUBLISH_PERIOD {
             self.publish();
         }
@@ -201,7 +201,7 @@ impl Engine {
     /// Publishes the figures of this process for the others.
     pub(super) fn publish(&mut self) {
         self.published = Instant::now();
-        gateway::publish_figures(self.shared, &self.generation);
+        gateway::publish_figures(self.registry, &self.generation);
     }
 
     /// What the other processes publish.
@@ -232,7 +232,7 @@ impl Engine {
 
     /// Writes a line to the error log.
     pub(super) fn log(&self, level: Level, message: &str) {
-        self.shared.error_log().log(level, message);
+        self.registry.error_log().log(level, message);
     }
 
     /// Waits for the workers and writes the rest of the logs; an error is that of the first worker that failed.
@@ -248,7 +248,7 @@ impl Engine {
                 Err(_) => "it panicked".to_owned(),
             };
             let message = format!("worker {worker} has failed: {ended}");
-            self.shared.error_log().log(Level::Alert, &message);
+            self.registry.error_log().log(Level::Alert, &message);
             outcome = outcome.and(Err(message));
         }
         self.writer.end();

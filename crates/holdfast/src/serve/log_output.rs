@@ -94,12 +94,12 @@ impl Trouble {
     }
 
     /// Reports lost lines in the error log, unless it did so a moment ago.
-    pub(super) fn report(&mut self, shared: &'static Registry) {
+    pub(super) fn report(&mut self, registry: &'static Registry) {
         if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
             return;
         }
         self.told = Some(Instant::now());
-        shared.error_log().log(Level::Alert, &format!("{}; {} log lines were lost", self.reason, self.lines));
+        registry.error_log().log(Level::Alert, &format!("{}; {} log lines were lost", self.reason, self.lines));
         self.lines = 0;
     }
 }

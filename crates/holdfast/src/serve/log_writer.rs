@@ -7,7 +7,7 @@ use super::log_named::NamedLogs;
 use super::log_output::{LogOutput, Trouble};
 use super::syslog::Syslog;
 use gateway::{
-    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, NamedFiles, Registry, SyslogPlace,
+    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Level, LogPlace, NamedFiles, Registry, SyslogPlace, Urgency,
     records,
 };
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(super) struct LogWriter {
 }
 
 struct Inner {
-    shared: &'static Registry,
+    registry: &'static Registry,
     state: Mutex<State>,
 }
 
@@ -72,13 +72,13 @@ struct Places {
 impl LogWriter {
     /// Starts the thread.
     pub(super) fn start(
-        shared: &'static Registry,
+        registry: &'static Registry,
         plan: &BoundPlan,
         targets: Vec<ErrorTarget>,
         files: LogFiles,
     ) -> io::Result<Self> {
-        shared.recent_errors().explain_by(doctor::log::cause);
-        let utc_offset_minutes = shared.error_log().utc_offset_minutes();
+        registry.recent_errors().explain_by(doctor::log::cause);
+        let utc_offset_minutes = registry.error_log().utc_offset_minutes();
         let places = Places {
             files: HashMap::new(),
             syslogs: HashMap::new(),
@@ -88,12 +88,12 @@ impl LogWriter {
         };
         let mut state = State { accesses: Vec::new(), targets, errors: Vec::new(), places, ending: false };
         state.take_on(plan, files);
-        let inner = Arc::new(Inner { shared, state: Mutex::new(state) });
+        let inner = Arc::new(Inner { registry, state: Mutex::new(state) });
         let thread = std::thread::Builder::new().name("log writer".to_owned()).spawn({
             let inner = Arc::clone(&inner);
             move || inner.work()
         })?;
-        shared.log_bell().attend(thread.thread().clone());
+        registry.log_bell().set_writer(thread.thread().clone());
         Ok(Self { inner, thread })
     }
 
@@ -107,7 +107,7 @@ impl LogWriter {
     /// Continues in these files, after all waiting lines were written to the old ones.
     pub(super) fn reopen(&self, files: LogFiles) {
         let mut state = self.inner.lock();
-        state.collect(self.inner.shared, true);
+        state.collect(self.inner.registry, true);
         state.places.files.extend(outputs(files));
         state.places.named.values_mut().for_each(NamedLogs::close);
         state.places.syslogs.clear();
@@ -132,16 +132,16 @@ impl Inner {
     }
 
     fn work(&self) {
-        let bell = self.shared.log_bell();
+        let bell = self.registry.log_bell();
         let mut last = Instant::now();
         loop {
             let mut state = self.wait(last);
             last = Instant::now();
             bell.begin();
             let ending = state.ending;
-            state.collect(self.shared, ending);
+            state.collect(self.registry, ending);
             drop(state);
-            self.shared.lines_written();
+            self.registry.lines_written();
             if ending {
                 return;
             }
@@ -152,11 +152,11 @@ impl Inner {
     fn wait(&self, last: Instant) -> MutexGuard<'_, State> {
         loop {
             let state = self.lock();
-            let period = match self.shared.log_bell().haste() {
-                Haste::Close => CLOSE_PERIOD,
-                Haste::Lines => PERIOD,
-                Haste::None if state.holds_back() => PERIOD,
-                Haste::None => IDLE_PERIOD,
+            let period = match self.registry.log_bell().urgency() {
+                Urgency::Close => CLOSE_PERIOD,
+                Urgency::Lines => PERIOD,
+                Urgency::None if state.holds_back() => PERIOD,
+                Urgency::None => IDLE_PERIOD,
             };
             let left = (last + period).saturating_duration_since(Instant::now());
             if left.is_zero() || state.ending {
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// Writes the waiting lines; with `all` also those held back by `buffer=`.
-    fn collect(&mut self, shared: &'static Registry, all: bool) {
+    fn collect(&mut self, registry: &'static Registry, all: bool) {
         let Self { accesses, targets, errors, places, .. } = self;
         let (mut lines, now) = (Vec::new(), Instant::now());
         for access in accesses {
@@ -214,16 +214,16 @@ impl State {
             }
             access.write(&lines, now, all, places);
         }
-        places.trouble.report(shared);
+        places.trouble.report(registry);
         let own = errors.iter().map(|(output, _)| (&*output.log, &output.targets[..]));
-        for (log, targets) in std::iter::once((shared.error_log(), &targets[..])).chain(own) {
+        for (log, targets) in std::iter::once((registry.error_log(), &targets[..])).chain(own) {
             log.flush(|lines, dropped| {
                 if dropped > 0 {
                     places.trouble.note(dropped, || "the error log is not written fast enough".to_owned());
                 }
                 let all = lines.split_inclusive(|&byte| byte == b'\n');
-                shared.recent_errors().keep(all.filter(|line| level_of(line) >= Some(Level::Warn)));
-                places.write_errors(lines, targets, shared.log_level());
+                registry.recent_errors().keep(all.filter(|line| level_of(line) >= Some(Level::Warn)));
+                places.write_errors(lines, targets, registry.log_level());
             });
         }
         self.forget();

@@ -50,7 +50,7 @@ const LOOK_PERIOD_MS: u16 = 200;
 pub(super) struct Plan {
     prepared: Prepared,
     /// State that outlives the configuration, with the ticket keys for children.
-    shared: &'static Registry,
+    registry: &'static Registry,
     texts: RefCell<Texts>,
     /// Emptied when the instance ends: an address is free only after every process has closed its socket.
     bound: RefCell<Vec<Bound>>,
@@ -150,9 +150,9 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         journal.log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
-    let shared = lasting.existing().ok_or("no shared state")?;
+    let registry = lasting.existing().ok_or("no registry")?;
     let (texts, bound) = (RefCell::new(loader.texts), RefCell::new(opened.bound));
-    let plan = Rc::new(Plan { prepared, shared, texts, bound });
+    let plan = Rc::new(Plan { prepared, registry, texts, bound });
     let mut master = Master {
         instance,
         lasting,
@@ -322,7 +322,7 @@ impl Master<'_> {
             self.journal.log(Level::Warn, warning);
         }
         let (texts, bound) = (RefCell::new(texts), RefCell::new(opened.bound));
-        Ok((Rc::new(Plan { prepared, shared: self.plan.shared, texts, bound }), files))
+        Ok((Rc::new(Plan { prepared, registry: self.plan.registry, texts, bound }), files))
     }
 
     /// Offers the children another configuration.
@@ -422,27 +422,28 @@ impl Master<'_> {
 
     /// Watches certificates for the children, which may not be able to read keys, and sends them the changes.
     fn look_at_certificates(&mut self, now: Instant) {
-        let shared = self.plan.shared;
+        let registry = self.plan.registry;
         if self.certificates.is_warning_due(now) {
-            certificate_watch::warn(shared, |level, message| self.journal.log(level, message));
+            certificate_watch::warn(registry, |level, message| self.journal.log(level, message));
         }
         // The new configuration may name other files: changes are handled after the reload.
         if self.is_reloading() {
             return;
         }
-        let changed = self.certificates.look(now, shared, &self.plan.prepared.files);
+        let changed = self.certificates.look(now, registry, &self.plan.prepared.files);
         if !changed.pairs.is_empty() {
-            self.renew_certificates(shared, &changed.pairs);
+            self.renew_certificates(registry, &changed.pairs);
         }
         if !changed.others.is_empty() {
             self.bind_again(changed.others);
         }
     }
 
-    fn renew_certificates(&mut self, shared: &Registry, changed: &[PathBuf]) {
+    fn renew_certificates(&mut self, registry: &Registry, changed: &[PathBuf]) {
         let loader = RefCell::new(Remembering { inner: self.instance.loader(), texts: Texts::default() });
         let read = |path: &Path| loader.borrow_mut().read(path);
-        let sound = certificate_watch::renew(shared, changed, &read, |level, message| self.journal.log(level, message));
+        let sound =
+            certificate_watch::renew(registry, changed, &read, |level, message| self.journal.log(level, message));
         let mut texts = loader.into_inner().texts;
         texts.retain(&sound);
         // A child that is started later gets them, too.

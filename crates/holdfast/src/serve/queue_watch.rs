@@ -73,7 +73,7 @@ impl QueueWatch {
     }
 
     /// If the period is over: counts the drops since the last reading, and warns.
-    pub(super) fn look(&mut self, shared: &'static Registry) {
+    pub(super) fn look(&mut self, registry: &'static Registry) {
         let now = Instant::now();
         if now.duration_since(self.looked) < LOOK_PERIOD {
             return;
@@ -81,7 +81,7 @@ impl QueueWatch {
         self.looked = now;
         let drops = self.count();
         if drops != AcceptDrops::default() {
-            shared.count_accept_drops(drops);
+            registry.count_accept_drops(drops);
         }
         self.untold.queue_full += drops.queue_full;
         self.untold.listen_overflows += drops.listen_overflows;
@@ -93,7 +93,7 @@ impl QueueWatch {
             && let Some((address, queue)) = self.worst.take()
         {
             self.warned = Some(now);
-            shared.error_log().log(Level::Warn, &warning(&std::mem::take(&mut self.untold), &address, queue));
+            registry.error_log().log(Level::Warn, &warning(&std::mem::take(&mut self.untold), &address, queue));
         }
     }
 

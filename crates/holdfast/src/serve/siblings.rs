@@ -150,7 +150,7 @@ impl Neighbours for Handle {
         published.living.iter().chain(&published.ended).filter_map(FiguresFile::totals).collect()
     }
 
-    fn call_for_help(&self) -> bool {
+    fn request_accepts(&self) -> bool {
         self.0.set_full();
         let mut helped = false;
         for other in (0..self.0.others.len()).filter(|other| *other != self.0.index) {
@@ -212,7 +212,7 @@ impl Siblings {
 impl Landing {
     /// Begins to leave connections to the others, and to take in theirs.
     pub(super) fn start(
-        shared: &'static Registry,
+        registry: &'static Registry,
         index: u16,
         belongings: Belongings,
         names: ListenerNames,
@@ -229,9 +229,9 @@ impl Landing {
             full_until: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
-        shared.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
+        registry.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
         let own = Arc::clone(&siblings);
-        let mut taker = Taker { shared, siblings, landings, names, unknown: Vec::new() };
+        let mut taker = Taker { registry, siblings, landings, names, unknown: Vec::new() };
         let thread = std::thread::Builder::new().name("siblings".to_owned()).spawn(move || taker.run())?;
         Ok(Self { siblings: own, thread })
     }
@@ -265,7 +265,7 @@ fn moment() -> u32 {
 
 /// Takes connections in.
 struct Taker {
-    shared: &'static Registry,
+    registry: &'static Registry,
     siblings: Arc<Siblings>,
     landings: Vec<OwnedFd>,
     names: ListenerNames,
@@ -275,7 +275,7 @@ struct Taker {
 
 impl Taker {
     fn run(&mut self) {
-        self.siblings.publish(self.shared.open_connections());
+        self.siblings.publish(self.registry.open_connections());
         let mut left = None;
         while left.is_none_or(|since: Instant| since.elapsed() < LAST_TAKE_IN) {
             if left.is_none() && self.siblings.closed.load(Ordering::Relaxed) {
@@ -290,7 +290,7 @@ impl Taker {
                 }
             }
             self.place_unknown();
-            self.siblings.publish(self.shared.open_connections());
+            self.siblings.publish(self.registry.open_connections());
         }
     }
 
@@ -311,7 +311,7 @@ impl Taker {
             }
             match receive(landing) {
                 Ok((name, Some(socket))) => self.take_in(Instant::now(), name, socket),
-                Ok((_, None)) => self.shared.accept_now(),
+                Ok((_, None)) => self.registry.accept_now(),
                 Err(_) => return,
             }
         }
@@ -326,14 +326,14 @@ impl Taker {
                 return self.unknown.push((since, name, socket));
             }
             let message = format!("a connection that another process accepted is closed: no listener {name} here");
-            return self.shared.error_log().log(Level::Warn, &message);
+            return self.registry.error_log().log(Level::Warn, &message);
         };
         match Accepted::of_other_process(socket) {
             // If all workers have ended, so has the process.
-            Ok(accepted) => drop(self.shared.take_in(accepted, id)),
+            Ok(accepted) => drop(self.registry.take_in(accepted, id)),
             Err(error) => {
                 let message = format!("getpeername() failed {}: the client has left", errno(&error));
-                self.shared.error_log().log(Level::Info, &message);
+                self.registry.error_log().log(Level::Info, &message);
             }
         }
     }

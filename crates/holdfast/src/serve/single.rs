@@ -48,7 +48,7 @@ pub(super) fn run(
     lasting: Lasting,
     ready: impl FnOnce(),
 ) -> Result<(), String> {
-    let (Some(process), Some(plan), Some(shared)) = (&prepared.process, &prepared.plan, lasting.existing()) else {
+    let (Some(process), Some(plan), Some(registry)) = (&prepared.process, &prepared.plan, lasting.existing()) else {
         return Err("the configuration is not complete".to_owned());
     };
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
@@ -62,13 +62,13 @@ pub(super) fn run(
     for warning in &unmatched {
         // Before the sockets are opened: an address in use may have this cause.
         report::warn_at_start(process, warning);
-        shared.error_log().log(Level::Warn, warning);
+        registry.error_log().log(Level::Warn, warning);
     }
     let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
     let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
     for warning in opened.warnings.iter().chain(&limit).chain(&troubles) {
         report::warn_at_start(process, warning);
-        shared.error_log().log(Level::Warn, warning);
+        registry.error_log().log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
     if let (Some(owner), true) = (&process.child.owner, instance.text.is_some()) {
@@ -76,7 +76,7 @@ pub(super) fn run(
         become_owner(owner, process.child.transparent)?;
     }
     let parts = EngineParts { process, plan, bound: &opened.bound, files, siblings: None };
-    let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
+    let engine = Engine::start(registry, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
     for trouble in sockets.keep(opened.bound) {
         engine.log(Level::Error, &trouble);
     }
@@ -125,24 +125,24 @@ impl Single<'_> {
         let now = Instant::now();
         self.service.turn(now);
         if self.service.wants_status(now)
-            && let Some(shared) = self.lasting.existing()
+            && let Some(registry) = self.lasting.existing()
         {
-            self.service.status(&status_text(self.ending, &shared.totals()));
+            self.service.status(&status_text(self.ending, &registry.totals()));
         }
     }
 
     fn look_at_certificates(&mut self) {
-        let (Some(shared), false) = (self.lasting.existing(), self.ending) else { return };
+        let (Some(registry), false) = (self.lasting.existing(), self.ending) else { return };
         let now = Instant::now();
         let log = |level, message: &str| self.engine.log(level, message);
         if self.certificates.is_warning_due(now) {
-            certificate_watch::warn(shared, log);
+            certificate_watch::warn(registry, log);
         }
-        let changed = self.certificates.look(now, shared, &self.prepared.files);
+        let changed = self.certificates.look(now, registry, &self.prepared.files);
         if !changed.pairs.is_empty() {
             let loader = RefCell::new(Remembering { inner: self.instance.loader(), texts: Texts::default() });
             let read = |path: &Path| loader.borrow_mut().read(path);
-            let sound = certificate_watch::renew(shared, &changed.pairs, &read, log);
+            let sound = certificate_watch::renew(registry, &changed.pairs, &read, log);
             let mut texts = loader.into_inner().texts;
             texts.retain(&sound);
             self.texts.update(&texts);

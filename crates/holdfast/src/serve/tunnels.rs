@@ -49,21 +49,21 @@ pub(super) struct Giving {
 }
 
 /// Begins to hand the tunnels of this process over, until the other process or this one ends.
-pub(super) fn hand_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
+pub(super) fn hand_over(registry: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
     let own = socket.try_clone()?;
-    let mut giver = Giver { shared, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
+    let mut giver = Giver { registry, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
     // Now, because the order to drain follows.
-    shared.set_tunnels_move(true);
+    registry.set_tunnels_move(true);
     let work = move || {
         let Err(reason) = giver.run();
-        giver.shared.set_tunnels_move(false);
-        let tunnels = giver.shared.totals().tunnels;
+        giver.registry.set_tunnels_move(false);
+        let tunnels = giver.registry.totals().tunnels;
         if tunnels > 0 {
             giver.log(Level::Notice, &format!("{tunnels} open tunnels stay with this process: {reason}"));
         }
     };
     let thread = std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work);
-    let thread = thread.inspect_err(|_| shared.set_tunnels_move(false))?;
+    let thread = thread.inspect_err(|_| registry.set_tunnels_move(false))?;
     Ok(Giving { socket: own, thread })
 }
 
@@ -79,11 +79,11 @@ impl Giving {
 }
 
 /// Begins to take over the tunnels of another process, until that has no more.
-pub(super) fn take_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<()> {
-    let mut taker = Taker { shared, channel: Channel::over(socket)?, taken: 0 };
+pub(super) fn take_over(registry: &'static Registry, socket: OwnedFd) -> io::Result<()> {
+    let mut taker = Taker { registry, channel: Channel::over(socket)?, taken: 0 };
     let work = move || {
         let ended = taker.run();
-        let log = taker.shared.error_log();
+        let log = taker.registry.error_log();
         if taker.taken > 0 {
             log.log(Level::Notice, &format!("{} tunnels were taken over from another process", taker.taken));
         }
@@ -119,7 +119,7 @@ fn next(channel: &mut Channel, timeout: Option<Duration>) -> io::Result<Packet> 
 
 /// The side of the process that finishes.
 struct Giver {
-    shared: &'static Registry,
+    registry: &'static Registry,
     channel: Channel,
     longest_pause: Duration,
 }
@@ -150,9 +150,9 @@ impl Giver {
     fn await_hello(&mut self) -> Result<(), String> {
         let mut hello = next(&mut self.channel, Some(DRAIN_PATIENCE));
         if hello.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            self.shared.set_tunnels_move(false);
+            self.registry.set_tunnels_move(false);
             hello = next(&mut self.channel, Some(HELLO_TIMEOUT.saturating_sub(DRAIN_PATIENCE)));
-            self.shared.set_tunnels_move(hello.is_ok());
+            self.registry.set_tunnels_move(hello.is_ok());
         }
         let hello = hello.map_err(|error| gone(&error))?;
         let text = String::from_utf8_lossy(&hello.text).into_owned();
@@ -165,10 +165,10 @@ impl Giver {
 
     /// Hands over the tunnels of all workers once.
     fn round(&mut self, given: &mut usize) -> Result<(), String> {
-        for worker in 0..self.shared.workers() {
+        for worker in 0..self.registry.workers() {
             let mut from = Some(0);
             while let Some(first) = from {
-                let frozen = self.shared.freeze_tunnels(worker, first, BATCH);
+                let frozen = self.registry.freeze_tunnels(worker, first, BATCH);
                 let frozen = frozen.ok_or_else(|| format!("worker {worker} does not answer"))?;
                 from = frozen.next;
                 if !frozen.tunnels.is_empty() {
@@ -191,7 +191,7 @@ impl Giver {
         let is_held = match outcome {
             Ok(is_held) => is_held,
             Err(reason) => {
-                self.shared.thaw_tunnels(&ids, false);
+                self.registry.thaw_tunnels(&ids, false);
                 return Err(reason);
             }
         };
@@ -200,8 +200,8 @@ impl Giver {
             ids.iter().zip(&is_held).filter(|(_, held)| **held == wanted).map(|(id, _)| *id).collect()
         };
         let held = of(true);
-        self.shared.release_tunnels(&held);
-        self.shared.thaw_tunnels(&of(false), true);
+        self.registry.release_tunnels(&held);
+        self.registry.thaw_tunnels(&of(false), true);
         Ok(held.len())
     }
 
@@ -219,7 +219,7 @@ impl Giver {
     }
 
     fn log(&self, level: Level, message: &str) {
-        self.shared.error_log().log(level, message);
+        self.registry.error_log().log(level, message);
     }
 }
 
@@ -240,7 +240,7 @@ const REFUSED: u8 = b'0';
 
 /// The side of the process that takes over.
 struct Taker {
-    shared: &'static Registry,
+    registry: &'static Registry,
     channel: Channel,
     taken: usize,
 }
@@ -273,19 +273,19 @@ impl Taker {
             let (Some(client), Some(upstream)) = (ends.next(), ends.next()) else { return Err(invalid()) };
             tunnels.push(HandedOver { state, ends: [client, upstream] });
         }
-        let held = self.shared.hold_tunnels(tunnels);
+        let held = self.registry.hold_tunnels(tunnels);
         let marks: String = held.iter().map(|id| char::from(if id.is_some() { HELD } else { REFUSED })).collect();
         let held: Vec<FrozenId> = held.into_iter().flatten().collect();
         let committed = self.channel.send(Kind::Held, &marks).and_then(|()| next(&mut self.channel, None));
         match committed {
             Ok(packet) if packet.kind == Kind::Commit => {
-                self.shared.thaw_tunnels(&held, false);
+                self.registry.thaw_tunnels(&held, false);
                 self.taken += held.len();
                 Ok(())
             }
             other => {
                 // The other process has kept them.
-                self.shared.release_tunnels(&held);
+                self.registry.release_tunnels(&held);
                 other.and_then(|_| Err(invalid()))
             }
         }

@@ -3,8 +3,10 @@
 //! ([`manifests`]); `holdfast migrate kubernetes` reads the files and prints.
 
 mod analysis;
+mod document;
 pub mod gateway_api;
 pub mod manifests;
 
 pub use analysis::{Analysis, Report, Verdict, Wanted, analyse};
+pub use document::{Written, document};
 pub use manifests::Manifests;

@@ -91,11 +91,11 @@ pub fn http(options: &Options, part: Parts, progress: Progress, files: &Files) -
 
 /// The same for a load of WebSockets.
 pub fn websocket(
-    options: &crate::websocket::Options,
+    options: &crate::websocket::WebSocketOptions,
     part: PartCommand,
     progress: Progress,
     files: &Files,
-) -> Result<Driven<crate::websocket::Summary, crate::websocket::Row>, String> {
+) -> Result<Driven<crate::websocket::WebSocketSummary, crate::websocket::WebSocketRow>, String> {
     drive(options, Parts::Here(part), progress, files)
 }
 

@@ -5,16 +5,16 @@ use crate::drive::metrics::Page;
 use crate::drive::protocol::Load;
 use crate::results::units::time;
 use crate::run::PreparedLoad;
-use crate::websocket::{Ending, Held, Options, Row, WebSocketLoad, WebSocketRecord};
+use crate::websocket::{Ending, Held, WebSocketLoad, WebSocketOptions, WebSocketRecord, WebSocketRow};
 use crate::{Cause, Interval, Limits, StartError};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-impl Load for Options {
+impl Load for WebSocketOptions {
     type Kind = WebSocketLoad;
-    type Row = Row;
+    type Row = WebSocketRow;
 
     const FIRST: &'static str = "connection";
 
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn websocket_view_has_fixed_lines_and_names_failures() {
-        let options = Options {
+        let options = WebSocketOptions {
             rate: 5.0,
             heartbeat: Some(Duration::from_secs(1)),
-            ..Options::new(crate::websocket::parse_url("ws://a:81/b").unwrap())
+            ..WebSocketOptions::new(crate::websocket::parse_url("ws://a:81/b").unwrap())
         };
         let mut record = WebSocketRecord {
             begun: 12,

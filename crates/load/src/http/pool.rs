@@ -32,7 +32,7 @@ pub(super) const WAITING_MAX: usize = 1_000_000;
 
 /// The connections to one address.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct AddressPool {
     /// Closed loop: selects among the targets at this address.
     pub(super) choice: Choice,
     /// Idle connections, with or without a socket; the one used last is on top. Over HTTP/2, connections with room for a
@@ -47,7 +47,7 @@ pub(super) struct Group {
 pub(crate) struct Http {
     pub(super) setup: Arc<Setup>,
     choice: Choice,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<AddressPool>,
     /// Indexed by task.
     pub(super) connections: Vec<Connection>,
     pub(super) codec: Codec,
@@ -84,7 +84,7 @@ impl Http {
             let choice = Choice::new(targets.map(|(at, target)| (at as u16, target.weight)));
             // The first connection is used first.
             let free = (first..connections.len()).rev().map(|at| at as u32).collect();
-            groups.push(Group { choice, free, waiting: VecDeque::new() });
+            groups.push(AddressPool { choice, free, waiting: VecDeque::new() });
         }
         let choice = Choice::new(options.targets.iter().enumerate().map(|(at, target)| (at as u16, target.weight)));
         let is_open = options.pace.is_open();

@@ -42,7 +42,7 @@ impl Capture {
 
 /// The parts of a response that a connection keeps for a script or a scenario.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptParts {
     body_bytes_max: usize,
     fields: Fields,
     body: Vec<u8>,
@@ -132,7 +132,7 @@ impl Codec {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum ReadPhase {
     Head,
     /// This many bytes of the body are still missing.
     Length(u64),
@@ -154,7 +154,7 @@ pub(super) struct Complete {
 /// The position of a connection in a response.
 #[derive(Debug)]
 pub(super) struct Reader {
-    phase: Phase,
+    phase: ReadPhase,
     /// The received part of an incomplete head.
     held: Vec<u8>,
     /// Where the search for the end of the head continues.
@@ -165,13 +165,13 @@ pub(super) struct Reader {
     /// Whether any byte of the awaited response has arrived.
     started: bool,
     /// The parts kept for a script; `None` without one.
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<KeptParts>>,
 }
 
 impl Reader {
     pub(super) fn new() -> Self {
         Self {
-            phase: Phase::Head,
+            phase: ReadPhase::Head,
             held: Vec::new(),
             searched: 0,
             status: 0,
@@ -202,7 +202,7 @@ impl Reader {
         codec: &mut Codec,
     ) -> Result<Option<Complete>, Cause> {
         self.started = true;
-        while matches!(self.phase, Phase::Head) {
+        while matches!(self.phase, ReadPhase::Head) {
             let Some(facts) = self.take_head(bytes, kind, codec)? else { return Ok(None) };
             if facts.interim {
                 continue;
@@ -210,14 +210,15 @@ impl Reader {
             (self.status, self.keepalive) = (facts.status, facts.keepalive);
             if let Some(capture) = &mut codec.capture {
                 let Capture { body_bytes_max, fields, .. } = capture;
-                let kept = Kept { body_bytes_max: *body_bytes_max, fields: std::mem::take(fields), body: Vec::new() };
+                let kept =
+                    KeptParts { body_bytes_max: *body_bytes_max, fields: std::mem::take(fields), body: Vec::new() };
                 self.kept = Some(Box::new(kept));
             }
             self.phase = match facts.framing {
-                ResponseFraming::None => Phase::Length(0),
-                ResponseFraming::Length(length) => Phase::Length(length),
-                ResponseFraming::Chunked => Phase::Chunked(Decoder::new()),
-                ResponseFraming::UntilClose => Phase::UntilClose,
+                ResponseFraming::None => ReadPhase::Length(0),
+                ResponseFraming::Length(length) => ReadPhase::Length(length),
+                ResponseFraming::Chunked => ReadPhase::Chunked(Decoder::new()),
+                ResponseFraming::UntilClose => ReadPhase::UntilClose,
             };
         }
         let ended = self.take_body(bytes)?;
@@ -274,8 +275,8 @@ impl Reader {
     /// Returns whether the body is complete.
     fn take_body(&mut self, bytes: &mut &[u8]) -> Result<bool, Cause> {
         match &mut self.phase {
-            Phase::Head => Ok(false),
-            Phase::Length(left) => {
+            ReadPhase::Head => Ok(false),
+            ReadPhase::Length(left) => {
                 let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 *left -= taken as u64;
                 self.body_bytes += taken as u64;
@@ -284,7 +285,7 @@ impl Reader {
                 *bytes = bytes.get(taken..).unwrap_or_default();
                 Ok(ended)
             }
-            Phase::Chunked(decoder) => {
+            ReadPhase::Chunked(decoder) => {
                 while !decoder.is_done() && !bytes.is_empty() {
                     let decoded = decoder.decode(bytes).map_err(|_| Cause::BadBody)?;
                     self.body_bytes += decoded.data.len() as u64;
@@ -293,7 +294,7 @@ impl Reader {
                 }
                 Ok(decoder.is_done())
             }
-            Phase::UntilClose => {
+            ReadPhase::UntilClose => {
                 self.body_bytes += bytes.len() as u64;
                 keep(&mut self.kept, Some(bytes));
                 *bytes = &[];
@@ -305,14 +306,14 @@ impl Reader {
     /// The target has closed: either this ends the body, or the response failed.
     pub(super) fn end_of_stream(&mut self, was_used_before: bool, codec: &mut Codec) -> Result<Complete, Cause> {
         match self.phase {
-            Phase::UntilClose => {
+            ReadPhase::UntilClose => {
                 if let (Some(capture), Some(kept)) = (&mut codec.capture, self.kept.take()) {
                     capture.done.push((self.status, kept.fields, kept.body));
                 }
                 Ok(self.complete())
             }
-            Phase::Head if !self.started && was_used_before => Err(Cause::KeepaliveRace),
-            Phase::Head if !self.started => Err(Cause::ClosedUnanswered),
+            ReadPhase::Head if !self.started && was_used_before => Err(Cause::KeepaliveRace),
+            ReadPhase::Head if !self.started => Err(Cause::ClosedUnanswered),
             _ if codec.messages.is_some() => Err(Cause::Short),
             _ => Err(Cause::ClosedEarly),
         }
@@ -320,14 +321,14 @@ impl Reader {
 
     fn complete(&mut self) -> Complete {
         let complete = Complete { status: self.status, keepalive: self.keepalive, body_bytes: self.body_bytes };
-        self.phase = Phase::Head;
+        self.phase = ReadPhase::Head;
         self.body_bytes = 0;
         self.started = false;
         complete
     }
 }
 
-fn keep(kept: &mut Option<Box<Kept>>, data: Option<&[u8]>) {
+fn keep(kept: &mut Option<Box<KeptParts>>, data: Option<&[u8]>) {
     if let (Some(kept), Some(data)) = (kept, data) {
         let room = kept.body_bytes_max.saturating_sub(kept.body.len());
         kept.body.extend_from_slice(data.get(..data.len().min(room)).unwrap_or_default());

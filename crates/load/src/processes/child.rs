@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::plan::{Limits, descriptors_needed};
 use crate::prepare::crew;
 use crate::record::HttpRecord;
-use crate::script::{self, Start as ScriptStart, Threads};
+use crate::script::{self, ScriptStart, Threads};
 use crate::setup::{Setup, StartError};
 use crate::websocket;
 use crate::worker::Start;

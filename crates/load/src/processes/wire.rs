@@ -5,7 +5,7 @@
 use crate::crew::Part;
 use crate::loan::Loan;
 use crate::options::Options;
-use crate::script::{Globals, Start};
+use crate::script::{Globals, ScriptStart};
 use crate::websocket;
 use crate::worker::Message;
 use serde::de::DeserializeOwned;
@@ -34,10 +34,10 @@ pub(crate) enum Work {
         /// Address of each target, so that all processes use the same ones.
         addresses: Vec<SocketAddr>,
         /// What the script's `setup` gave to each worker, if there is a script.
-        threads: Vec<Start>,
+        threads: Vec<ScriptStart>,
     },
     WebSocket {
-        options: Box<websocket::Options>,
+        options: Box<websocket::WebSocketOptions>,
         /// Address of the target.
         address: SocketAddr,
         /// The number of the run, which every message contains.
@@ -152,10 +152,11 @@ mod tests {
         let pace = Pace::constant(2_400.5, Duration::from_nanos(1_234_567_890));
         let options = Options { pace, seed: u64::MAX, requests: Some(7), ..Options::new(target) };
         let address: SocketAddr = "[::1]:81".parse().unwrap();
-        let http = Work::Http { options: Box::new(options), addresses: vec![address], threads: vec![Start::default()] };
-        let sound = websocket::Options::new(websocket::parse_url("ws://a/{{room}}").unwrap());
+        let http =
+            Work::Http { options: Box::new(options), addresses: vec![address], threads: vec![ScriptStart::default()] };
+        let sound = websocket::WebSocketOptions::new(websocket::parse_url("ws://a/{{room}}").unwrap());
         let storm = Some(websocket::Storm { after: Duration::from_nanos(3), share: 0.1 });
-        let options = Box::new(websocket::Options { storm, rooms: Some(7), ramp: 0.3, ..sound });
+        let options = Box::new(websocket::WebSocketOptions { storm, rooms: Some(7), ramp: 0.3, ..sound });
         let websocket = Work::WebSocket { options, address, run: u32::MAX, counters: "/proc/1/fd/2".into() };
         for work in [http, websocket] {
             let order = Order { part: Part { index: 2, of: 3 }, work };

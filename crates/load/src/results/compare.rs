@@ -3,7 +3,7 @@
 
 use super::figures::FORMAT;
 use super::files::{Reports, read_at_most};
-use super::http::json::{File, IntervalFigures};
+use super::http::json::{HttpResultsFile, IntervalFigures};
 use super::units::time;
 use super::websocket;
 use super::websocket::json::{PROTOCOL, PROTOCOL_EVENTS, PROTOCOL_TCP};
@@ -129,16 +129,13 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Run, String> {
         return Err(format!("{name} has format {}, and this program reads {FORMAT}", about.format));
     }
     match about.protocol.as_deref() {
-        Some(PROTOCOL) => {
-            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "WebSockets"))
-        }
-        Some(PROTOCOL_TCP) => {
-            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "TCP connections"))
-        }
-        Some(PROTOCOL_EVENTS) => {
-            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "event streams"))
-        }
-        _ => serde_json::from_slice(bytes).map(|file: File| http(name, &file)),
+        Some(PROTOCOL) => serde_json::from_slice(bytes)
+            .map(|file: websocket::json::KeptWebSocketResults| held(name, &file, "WebSockets")),
+        Some(PROTOCOL_TCP) => serde_json::from_slice(bytes)
+            .map(|file: websocket::json::KeptWebSocketResults| held(name, &file, "TCP connections")),
+        Some(PROTOCOL_EVENTS) => serde_json::from_slice(bytes)
+            .map(|file: websocket::json::KeptWebSocketResults| held(name, &file, "event streams")),
+        _ => serde_json::from_slice(bytes).map(|file: HttpResultsFile| http(name, &file)),
     }
     .map_err(no_run)
 }
@@ -159,7 +156,7 @@ fn caveat(void: &[String], late: Option<&String>) -> &'static str {
     }
 }
 
-fn http(name: &str, file: &File) -> Run {
+fn http(name: &str, file: &HttpResultsFile) -> Run {
     let intervals = inner(&file.intervals);
     let of = |value: &dyn Fn(&IntervalFigures) -> f64| intervals.iter().map(|interval| value(interval)).collect();
     let time = |quantile: f64| of(&|interval| interval.latency.quantile(quantile) as f64);
@@ -191,16 +188,16 @@ fn http(name: &str, file: &File) -> Run {
     }
 }
 
-fn held(name: &str, file: &websocket::json::Kept, what: &str) -> Run {
+fn held(name: &str, file: &websocket::json::KeptWebSocketResults, what: &str) -> Run {
     let intervals = inner(&file.intervals);
-    let rate = |count: fn(&websocket::json::IntervalFigures) -> u64| {
-        let rate = |interval: &&websocket::json::IntervalFigures| {
+    let rate = |count: fn(&websocket::json::WebSocketIntervalFigures) -> u64| {
+        let rate = |interval: &&websocket::json::WebSocketIntervalFigures| {
             count(interval) as f64 / interval.length_s.max(f64::MIN_POSITIVE)
         };
         (Unit::Count, intervals.iter().map(rate).collect())
     };
     // Intervals without an opening, pong or delivery have no time for it.
-    let time = |times: fn(&websocket::json::IntervalFigures) -> &Sparse, quantile: f64| {
+    let time = |times: fn(&websocket::json::WebSocketIntervalFigures) -> &Sparse, quantile: f64| {
         let all = intervals.iter().map(|interval| times(interval)).filter(|times| times.count() > 0);
         (Unit::Time, all.map(|times| times.quantile(quantile) as f64).collect())
     };

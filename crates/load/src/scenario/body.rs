@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// A body with its type.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Body {
+pub(super) struct TypedBody {
     pub(super) pieces: Vec<Piece>,
     /// The value of Content-Type, if the kind of body has one.
     pub(super) content_type: Option<String>,
@@ -15,27 +15,27 @@ pub(super) struct Body {
 
 /// A part of `multipart/form-data`.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct BodyPart {
     pub(super) name: String,
     pub(super) filename: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) content: Piece,
 }
 
-pub(super) fn text(text: &str) -> Body {
-    Body { pieces: vec![Piece::Text(text.to_owned(), Escape::None)], content_type: None }
+pub(super) fn text(text: &str) -> TypedBody {
+    TypedBody { pieces: vec![Piece::Text(text.to_owned(), Escape::None)], content_type: None }
 }
 
-pub(super) fn file(bytes: Vec<u8>) -> Body {
-    Body { pieces: vec![Piece::Bytes(bytes)], content_type: None }
+pub(super) fn file(bytes: Vec<u8>) -> TypedBody {
+    TypedBody { pieces: vec![Piece::Bytes(bytes)], content_type: None }
 }
 
-pub(super) fn json(value: &serde_json::Value) -> Body {
+pub(super) fn json(value: &serde_json::Value) -> TypedBody {
     let pieces = vec![Piece::Text(value.to_string(), Escape::Json)];
-    Body { pieces, content_type: Some("application/json".to_owned()) }
+    TypedBody { pieces, content_type: Some("application/json".to_owned()) }
 }
 
-pub(super) fn form(fields: &BTreeMap<String, String>) -> Body {
+pub(super) fn form(fields: &BTreeMap<String, String>) -> TypedBody {
     let mut text = String::new();
     for (name, value) in fields {
         if !text.is_empty() {
@@ -46,11 +46,11 @@ pub(super) fn form(fields: &BTreeMap<String, String>) -> Body {
         encode_outside_templates(value, &mut text);
     }
     let pieces = vec![Piece::Text(text, Escape::Form)];
-    Body { pieces, content_type: Some("application/x-www-form-urlencoded".to_owned()) }
+    TypedBody { pieces, content_type: Some("application/x-www-form-urlencoded".to_owned()) }
 }
 
 /// RFC 7578. The boundary depends on the content, so it appears in no part.
-pub(super) fn multipart(parts: Vec<Part>) -> Body {
+pub(super) fn multipart(parts: Vec<BodyPart>) -> TypedBody {
     let mut boundary = String::new();
     for attempt in 0u64.. {
         boundary = format!("holdfast-{attempt:016x}");
@@ -76,7 +76,7 @@ pub(super) fn multipart(parts: Vec<Part>) -> Body {
         pieces.extend([Piece::Text(head, Escape::Field), part.content, Piece::Bytes(b"\r\n".to_vec())]);
     }
     pieces.push(Piece::Bytes(format!("--{boundary}--\r\n").into_bytes()));
-    Body { pieces, content_type: Some(format!("multipart/form-data; boundary={boundary}")) }
+    TypedBody { pieces, content_type: Some(format!("multipart/form-data; boundary={boundary}")) }
 }
 
 /// A part of a body that is made once, with its content as bytes.
@@ -92,9 +92,9 @@ pub(crate) struct FormContent {
 pub(crate) fn multipart_bytes(contents: Vec<FormContent>) -> (Vec<u8>, String) {
     let part = |content: FormContent| {
         let FormContent { name, filename, content_type, bytes } = content;
-        Part { name, filename, content_type, content: Piece::Bytes(bytes) }
+        BodyPart { name, filename, content_type, content: Piece::Bytes(bytes) }
     };
-    let Body { pieces, content_type } = multipart(contents.into_iter().map(part).collect());
+    let TypedBody { pieces, content_type } = multipart(contents.into_iter().map(part).collect());
     let mut body = Vec::new();
     for piece in pieces {
         match piece {
@@ -170,7 +170,7 @@ impl Escape {
 mod tests {
     use super::*;
 
-    fn only_text(body: &Body) -> &str {
+    fn only_text(body: &TypedBody) -> &str {
         match body.pieces.as_slice() {
             [Piece::Text(text, _)] => text,
             other => panic!("{other:?}"),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_multipart_body_has_a_boundary_that_no_part_contains() {
-        let part = Part {
+        let part = BodyPart {
             name: "a\"b".to_owned(),
             filename: Some("x.bin".to_owned()),
             content_type: Some("image/png".to_owned()),

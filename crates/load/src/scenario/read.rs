@@ -1,7 +1,7 @@
 //! Reads a scenario file: checks what its types cannot say, reads the files beside it, and returns the targets of the load
 //! and the [`Scenario`]. Errors name the step. Files come through a function, so that tests have none.
 
-use super::body::{self, Body, Part};
+use super::body::{self, BodyPart, TypedBody};
 use super::compiled::OWN_VARIABLES;
 use super::data;
 use super::file::{CheckTable, DataFile, ExtractTable, File, PartTable, Plain, Statuses, StepTable};
@@ -214,7 +214,7 @@ fn think(text: &str) -> Result<(Duration, Duration), String> {
     if from > to { Err(format!("the think time `{text}` ends before it begins")) } else { Ok((from, to)) }
 }
 
-fn body_of(table: &StepTable, beside: Beside<'_>) -> Result<Option<Body>, String> {
+fn body_of(table: &StepTable, beside: Beside<'_>) -> Result<Option<TypedBody>, String> {
     let mut bodies = Vec::new();
     bodies.extend(table.body.as_deref().map(body::text));
     bodies.extend(table.json.as_ref().map(body::json));
@@ -232,7 +232,7 @@ fn body_of(table: &StepTable, beside: Beside<'_>) -> Result<Option<Body>, String
     Ok(bodies.pop())
 }
 
-fn part(table: &PartTable, beside: Beside<'_>) -> Result<Part, String> {
+fn part(table: &PartTable, beside: Beside<'_>) -> Result<BodyPart, String> {
     let (content, filename) = match (&table.text, &table.file) {
         (Some(text), None) => (Piece::Text(text.clone(), Escape::None), table.filename.clone()),
         (None, Some(file)) => {
@@ -246,7 +246,7 @@ fn part(table: &PartTable, beside: Beside<'_>) -> Result<Part, String> {
     if [&table.name, content_type.as_ref().unwrap_or(&table.name)].iter().any(|text| text.contains(['\r', '\n'])) {
         return Err(format!("part `{}` has a line end in its head", table.name));
     }
-    Ok(Part { name: table.name.clone(), filename, content_type, content })
+    Ok(BodyPart { name: table.name.clone(), filename, content_type, content })
 }
 
 fn checks(tables: &[CheckTable]) -> Result<Vec<Check>, String> {

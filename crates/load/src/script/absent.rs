@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The globals of a worker.
-pub(crate) type Globals = Vec<(String, Start)>;
+pub(crate) type Globals = Vec<(String, ScriptStart)>;
 
 /// The values for a worker's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Start {}
+pub(crate) enum ScriptStart {}
 
 /// The state for `setup` and `done`.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub(crate) fn set_up(
     _: &[SocketAddr],
     _: usize,
     _: &Arc<AtomicBool>,
-) -> Result<(Host, Vec<Start>), ScriptError> {
+) -> Result<(Host, Vec<ScriptStart>), ScriptError> {
     refused(script)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn take_up(
     script: &Script,
     _: &Options,
     _: &[SocketAddr],
-    _: &[Start],
+    _: &[ScriptStart],
     _: &Arc<AtomicBool>,
 ) -> Result<(Threads, Vec<WorkerScript>), ScriptError> {
     refused(script)

@@ -16,11 +16,11 @@ mod lua;
 #[cfg(not(feature = "lua"))]
 pub use absent::Finished;
 #[cfg(not(feature = "lua"))]
-pub(crate) use absent::{Globals, Start, Threads, WorkerScript, prepare, set_up, take_up};
+pub(crate) use absent::{Globals, ScriptStart, Threads, WorkerScript, prepare, set_up, take_up};
 #[cfg(feature = "lua")]
 pub use lua::Finished;
 #[cfg(feature = "lua")]
-pub(crate) use lua::{Globals, Start, Threads, WorkerScript, prepare, set_up, take_up};
+pub(crate) use lua::{Globals, ScriptStart, Threads, WorkerScript, prepare, set_up, take_up};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

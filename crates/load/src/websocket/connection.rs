@@ -3,7 +3,7 @@
 use super::ending::Ending;
 use super::events::EventStream;
 use super::one_stream::OneStream;
-use super::setup::Setup;
+use super::setup::WebSocketSetup;
 use reactor::TaskId;
 use transport::Transport;
 use websocket::handshake::Key;
@@ -39,7 +39,7 @@ pub(super) struct Handshake {
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct WebSocketConnection {
     pub(super) stream: Option<Transport>,
     pub(super) task: TaskId,
     /// When it was due to be opened. Once open, when its next ping is due; in a pause, when the next attempt is due.
@@ -74,7 +74,7 @@ pub(super) struct Connection {
     pub(super) put_off: bool,
 }
 
-impl Connection {
+impl WebSocketConnection {
     pub(super) fn new(task: TaskId, room: u32, stalled: bool) -> Self {
         Self {
             stream: None,
@@ -100,12 +100,12 @@ impl Connection {
     }
 
     /// Number of messages sent to its room, or by itself without rooms.
-    pub(super) fn sent_here(&self, setup: &Setup) -> u32 {
+    pub(super) fn sent_here(&self, setup: &WebSocketSetup) -> u32 {
         setup.sent(self.room).unwrap_or(self.spoken)
     }
 
     /// Number of messages that it should have received by now.
-    pub(super) fn expected(&self, setup: &Setup) -> u32 {
+    pub(super) fn expected(&self, setup: &WebSocketSetup) -> u32 {
         self.sent_here(setup).wrapping_sub(self.joined)
     }
 
@@ -127,6 +127,6 @@ mod tests {
     /// for twice as many.
     #[test]
     fn a_connection_is_a_quarter_of_its_budget() {
-        assert!(size_of::<Connection>() <= 304, "{}", size_of::<Connection>());
+        assert!(size_of::<WebSocketConnection>() <= 304, "{}", size_of::<WebSocketConnection>());
     }
 }

@@ -51,7 +51,7 @@ impl FromStr for EventTime {
 
 impl EventTime {
     /// The time of an event in nanoseconds since 1970.
-    pub(super) fn of(&self, event: &Event<'_>) -> Option<u64> {
+    pub(super) fn of(&self, event: &ServerEvent<'_>) -> Option<u64> {
         let digits = |bytes: &[u8]| {
             let end = bytes.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(bytes.len());
             std::str::from_utf8(bytes.get(..end)?).ok()?.parse::<f64>().ok()
@@ -80,7 +80,7 @@ impl EventTime {
 
 /// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Event<'a> {
+pub(super) struct ServerEvent<'a> {
     /// Its data, with a line feed between lines.
     pub(super) data: &'a [u8],
     /// The last id, of this event or an earlier one.
@@ -160,7 +160,7 @@ impl EventStream {
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],
-        mut told: impl FnMut(&Event<'_>),
+        mut told: impl FnMut(&ServerEvent<'_>),
         mut comment: impl FnMut(),
     ) -> Result<Rest, Malformed> {
         while !bytes.is_empty() {
@@ -188,7 +188,7 @@ impl EventStream {
     fn take_text(
         &mut self,
         mut text: &[u8],
-        told: &mut impl FnMut(&Event<'_>),
+        told: &mut impl FnMut(&ServerEvent<'_>),
         comment: &mut impl FnMut(),
     ) -> Result<(), Malformed> {
         loop {
@@ -214,7 +214,7 @@ impl EventStream {
     fn take_line(
         &mut self,
         line: &[u8],
-        told: &mut impl FnMut(&Event<'_>),
+        told: &mut impl FnMut(&ServerEvent<'_>),
         comment: &mut impl FnMut(),
     ) -> Result<(), Malformed> {
         let is_first = std::mem::take(&mut self.is_first);
@@ -259,10 +259,10 @@ impl EventStream {
         Ok(())
     }
 
-    fn dispatch(&mut self, told: &mut impl FnMut(&Event<'_>)) {
+    fn dispatch(&mut self, told: &mut impl FnMut(&ServerEvent<'_>)) {
         self.last_id.clone_from(&self.id);
         if std::mem::take(&mut self.has_data) {
-            told(&Event { data: &self.data, id: &self.last_id });
+            told(&ServerEvent { data: &self.data, id: &self.last_id });
         }
         self.data.clear();
     }
@@ -277,7 +277,7 @@ mod tests {
         let (mut events, mut comments, mut rest) = (Vec::new(), 0, Rest::More);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         for piece in bytes.chunks(piece) {
-            let told = |event: &Event<'_>| events.push((text(event.data), text(event.id)));
+            let told = |event: &ServerEvent<'_>| events.push((text(event.data), text(event.id)));
             rest = stream.take(piece, told, || comments += 1).unwrap();
         }
         (events, comments, rest)
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn times_are_found_in_any_unit() {
         let time = |place: &str, data: &str, id: &str| {
-            let event = Event { data: data.as_bytes(), id: id.as_bytes() };
+            let event = ServerEvent { data: data.as_bytes(), id: id.as_bytes() };
             place.parse::<EventTime>().unwrap().of(&event).map(|ns| ns / 1_000_000)
         };
         for data in ["1700000000", "1700000000.000", "1700000000000", "1700000000000000", "1700000000000000000"] {

@@ -1,7 +1,7 @@
 //! The figures of a load of WebSockets that a threshold can use; `threshold` parses and judges. Pure.
 
 use super::ending::Ending;
-use super::run::Summary;
+use super::run::WebSocketSummary;
 use crate::cause::Cause;
 use crate::health::{Health, Late};
 use crate::threshold::{Bound, Compared, Counting, LoadFigure, Measured, Point, Threshold, millis, parse_point};
@@ -18,7 +18,7 @@ refused silent close_frame reset no_pong …   ws: failures and endings by cause
 memory                          ws: bytes of user memory per connection, as memory<1024";
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Times {
+pub enum WebSocketTimes {
     Delivery,
     Handshake,
     Pong,
@@ -31,7 +31,7 @@ pub enum Times {
 /// The figure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WebSocketFigure {
-    Latency(Times, Point),
+    Latency(WebSocketTimes, Point),
     Recovered,
     Open,
     Established,
@@ -46,7 +46,7 @@ pub enum WebSocketFigure {
 }
 
 /// A threshold on a load of WebSockets.
-pub type Expectation = Threshold<WebSocketFigure>;
+pub type WebSocketExpectation = Threshold<WebSocketFigure>;
 
 fn parse_figure(name: &str) -> Option<WebSocketFigure> {
     let figure = match name {
@@ -65,22 +65,22 @@ fn parse_figure(name: &str) -> Option<WebSocketFigure> {
     let ending = || Some(WebSocketFigure::Ending(*Ending::ALL.iter().find(|ending| ending.key() == name)?));
     let latency = || {
         let prefixes = [
-            ("handshake_", Times::Handshake),
-            ("pong_", Times::Pong),
-            ("between_", Times::Between),
-            ("connect_", Times::Connect),
-            ("own_lag_", Times::OwnLag),
-            ("lag_", Times::Lag),
+            ("handshake_", WebSocketTimes::Handshake),
+            ("pong_", WebSocketTimes::Pong),
+            ("between_", WebSocketTimes::Between),
+            ("connect_", WebSocketTimes::Connect),
+            ("own_lag_", WebSocketTimes::OwnLag),
+            ("lag_", WebSocketTimes::Lag),
         ];
         let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
-        let (series, point) = found.unwrap_or((Times::Delivery, name));
+        let (series, point) = found.unwrap_or((WebSocketTimes::Delivery, name));
         Some(WebSocketFigure::Latency(series, parse_point(point)?))
     };
     figure.or_else(cause).or_else(ending).or_else(latency)
 }
 
 impl LoadFigure for WebSocketFigure {
-    type Summary = Summary;
+    type Summary = WebSocketSummary;
 }
 
 impl Compared for WebSocketFigure {
@@ -97,7 +97,7 @@ impl Compared for WebSocketFigure {
         }
     }
 
-    fn measure(&self, counted: &Counting<'_>, summary: &Summary, health: &Health) -> Measured {
+    fn measure(&self, counted: &Counting<'_>, summary: &WebSocketSummary, health: &Health) -> Measured {
         let (value, words) = self.value(counted, summary);
         // A run without any connection has no figures.
         let value = value.filter(|_| summary.record.begun > 0);
@@ -108,19 +108,19 @@ impl Compared for WebSocketFigure {
 
 impl WebSocketFigure {
     /// The value without the generator's lag; `None` if the lag does not matter.
-    fn at_other_end(self, summary: &Summary, value: f64) -> Option<f64> {
+    fn at_other_end(self, summary: &WebSocketSummary, value: f64) -> Option<f64> {
         let record = &summary.record;
         let lag = Late { lag: &record.generator.lag, service: None };
         match self {
-            Self::Latency(Times::Delivery, point) => Some(lag.least_ns(&record.delivery, point)),
-            Self::Latency(Times::Handshake, point) => Some(lag.least_ns(&record.handshake, point)),
-            Self::Latency(Times::Pong, point) => Some(lag.least_ns(&record.pong, point)),
-            Self::Latency(Times::Between, point) => Some(lag.least_ns(&record.between, point)),
+            Self::Latency(WebSocketTimes::Delivery, point) => Some(lag.least_ns(&record.delivery, point)),
+            Self::Latency(WebSocketTimes::Handshake, point) => Some(lag.least_ns(&record.handshake, point)),
+            Self::Latency(WebSocketTimes::Pong, point) => Some(lag.least_ns(&record.pong, point)),
+            Self::Latency(WebSocketTimes::Between, point) => Some(lag.least_ns(&record.between, point)),
             Self::Recovered => Some((value - record.generator.lag.max_ns() as f64).max(0.0)),
             // A generator that is not scheduled answers no ping and reads nothing, so it may have
             // caused these.
             Self::Failed | Self::Losses | Self::Lost | Self::Cause(_) | Self::Ending(_) => Some(0.0),
-            Self::Latency(Times::Connect | Times::Lag | Times::OwnLag, _)
+            Self::Latency(WebSocketTimes::Connect | WebSocketTimes::Lag | WebSocketTimes::OwnLag, _)
             | Self::Open
             | Self::Established
             | Self::Delivered
@@ -129,18 +129,18 @@ impl WebSocketFigure {
         }
     }
 
-    fn value(self, counted: &Counting<'_>, summary: &Summary) -> (Option<f64>, String) {
+    fn value(self, counted: &Counting<'_>, summary: &WebSocketSummary) -> (Option<f64>, String) {
         let record = &summary.record;
         let (count, of) = match self {
             Self::Latency(series, point) => {
                 let latencies = match series {
-                    Times::Delivery => &record.delivery,
-                    Times::Handshake => &record.handshake,
-                    Times::Pong => &record.pong,
-                    Times::Between => &record.between,
-                    Times::Connect => &record.connect,
-                    Times::Lag => &record.generator.lag,
-                    Times::OwnLag => &record.generator.lag_own,
+                    WebSocketTimes::Delivery => &record.delivery,
+                    WebSocketTimes::Handshake => &record.handshake,
+                    WebSocketTimes::Pong => &record.pong,
+                    WebSocketTimes::Between => &record.between,
+                    WebSocketTimes::Connect => &record.connect,
+                    WebSocketTimes::Lag => &record.generator.lag,
+                    WebSocketTimes::OwnLag => &record.generator.lag_own,
                 };
                 let ns = point.of(latencies);
                 let is_known = latencies.count() > 0;

@@ -1,13 +1,13 @@
 //! Judges whether the generator itself distorted the run. Pure: it takes a summary.
 
-use super::run::Summary;
+use super::run::WebSocketSummary;
 use crate::health::{Health, LAG_SHARE_MAX, ms};
 
 /// Without deliveries a lag of a millisecond falsifies no figure. But a loop that is a tenth of a second late cannot keep a
 /// ramp or a heartbeat.
 const LAG_NS_MAX: f64 = 100e6;
 
-impl Summary {
+impl WebSocketSummary {
     /// Judges the generator.
     pub fn health(&self) -> Health {
         let record = &self.record;

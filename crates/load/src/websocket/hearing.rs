@@ -34,7 +34,7 @@ impl Worker {
         let unix_ns = options.time.as_ref().map_or(0, |_| unix_now_ns());
         let (mut last_ns, mut last_number) = (events.last_ns, number(&events.last_id));
         let mut comments = 0;
-        let told = |event: &super::events::Event<'_>| {
+        let told = |event: &super::events::ServerEvent<'_>| {
             record.delivered += 1;
             if last_ns > 0 {
                 record.between.record(now_ns.saturating_sub(last_ns));

@@ -6,7 +6,7 @@
 //! use std::time::Duration;
 //!
 //! let url = load::websocket::parse_url("ws://127.0.0.1:8080/websocket/echo")?;
-//! let options = load::websocket::Options { connections: 10_000, ..load::websocket::Options::new(url) };
+//! let options = load::websocket::WebSocketOptions { connections: 10_000, ..load::websocket::WebSocketOptions::new(url) };
 //! let summary = load::websocket::start(options)?.wait()?;
 //! println!("{} open, {:?} bytes each", summary.memory.connections, summary.memory.bytes_per_connection());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,10 +36,10 @@ mod worker;
 
 pub use ending::Ending;
 pub use events::{EventOptions, EventTime};
-pub use expect::{EXPECTATIONS, Expectation};
+pub use expect::{EXPECTATIONS, WebSocketExpectation};
 pub use message::MESSAGE_BYTES_MIN;
-pub use options::{Held, MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
+pub use options::{Held, MESSAGE_BYTES_MAX, ROOMS_MAX, Storm, WebSocketOptions, WebSocketOptionsError, parse_url};
 pub use record::WebSocketRecord;
-pub use row::Row;
+pub use row::WebSocketRow;
 pub(crate) use run::crew_of_part;
-pub use run::{Memory, Prepared, Running, Summary, WebSocketLoad, prepare, start};
+pub use run::{Memory, PreparedWebSockets, RunningWebSockets, WebSocketLoad, WebSocketSummary, prepare, start};

@@ -38,7 +38,7 @@ pub enum Held {
 
 /// A load of WebSockets; or, with a URL of TCP, of connections that are held open and carry nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Options {
+pub struct WebSocketOptions {
     /// The target; `{{room}}` and `{{connection}}` in its path are replaced by their numbers.
     pub url: Url,
     /// Where it is, if not where its name says.
@@ -49,7 +49,7 @@ pub struct Options {
     /// Threads of all processes together; at least one in each process.
     pub threads: usize,
     /// Processes that share the connections; `None` starts as many as the descriptor limit requires. More than one needs
-    /// [`super::Prepared::start_with`].
+    /// [`super::PreparedWebSockets::start_with`].
     pub processes: Option<usize>,
     /// Connections opened per second.
     pub ramp: f64,
@@ -99,7 +99,7 @@ pub struct Options {
 
 /// The options contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum OptionsError {
+pub enum WebSocketOptionsError {
     /// A number is out of bounds.
     #[error("{0}")]
     Range(&'static str),
@@ -114,7 +114,7 @@ const OWN_FIELDS: [&str; 6] =
 /// The same of a request for events.
 const OWN_FIELDS_OF_EVENTS: [&str; 6] = ["host", "upgrade", "connection", "accept", "cache-control", "last-event-id"];
 
-impl Options {
+impl WebSocketOptions {
     /// A hundred connections, held for ten seconds.
     pub fn new(url: Url) -> Self {
         Self {
@@ -186,9 +186,9 @@ impl Options {
     }
 
     /// Checks the options for contradictions.
-    pub fn check(&self) -> Result<(), OptionsError> {
+    pub fn check(&self) -> Result<(), WebSocketOptionsError> {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
-        let range = |holds: bool, text| if holds { Ok(()) } else { Err(OptionsError::Range(text)) };
+        let range = |holds: bool, text| if holds { Ok(()) } else { Err(WebSocketOptionsError::Range(text)) };
         range((1..=CONNECTIONS_MAX).contains(&self.connections), "connections: 1 to 10 million")?;
         range((1..=THREADS_MAX).contains(&self.threads), "threads: too few or too many")?;
         range(self.processes.is_none_or(|count| (1..=PROCESSES_MAX).contains(&count)), "processes: 1 to 256")?;
@@ -221,7 +221,7 @@ impl Options {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
             let is_value = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7F));
             if !is_name || !is_value || own.contains(&name.to_ascii_lowercase().as_str()) {
-                return Err(OptionsError::Field(name.clone()));
+                return Err(WebSocketOptionsError::Field(name.clone()));
             }
         }
         Ok(())
@@ -258,20 +258,20 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let sound = Options::new(parse_url("ws://a").unwrap());
+        let sound = WebSocketOptions::new(parse_url("ws://a").unwrap());
         assert_eq!(sound.check(), Ok(()));
-        let own = Options { fields: vec![("Upgrade".into(), "x".into())], ..sound.clone() };
-        assert_eq!(own.check(), Err(OptionsError::Field("Upgrade".into())));
-        let held = Options::new(Url::parse_tcp("tcp://a:1").unwrap());
+        let own = WebSocketOptions { fields: vec![("Upgrade".into(), "x".into())], ..sound.clone() };
+        assert_eq!(own.check(), Err(WebSocketOptionsError::Field("Upgrade".into())));
+        let held = WebSocketOptions::new(Url::parse_tcp("tcp://a:1").unwrap());
         assert_eq!(held.check(), Ok(()));
-        assert!(Options { rate: 1.0, ..held }.check().is_err());
-        let events = Options { events: Some(EventOptions::default()), ..sound.clone() };
+        assert!(WebSocketOptions { rate: 1.0, ..held }.check().is_err());
+        let events = WebSocketOptions { events: Some(EventOptions::default()), ..sound.clone() };
         assert_eq!((events.check(), events.held()), (Ok(()), Held::Events));
         let own = vec![("Last-Event-ID".into(), "7".into())];
-        assert!(Options { fields: own, ..events.clone() }.check().is_err());
-        assert!(Options { heartbeat: Some(Duration::from_secs(1)), ..events }.check().is_err());
-        assert!(Options { stall: 1.5, ..sound.clone() }.check().is_err());
-        assert!(Options { ramp: 0.0, ..sound.clone() }.check().is_err());
-        assert!(Options { message_bytes: 10, ..sound }.check().is_err());
+        assert!(WebSocketOptions { fields: own, ..events.clone() }.check().is_err());
+        assert!(WebSocketOptions { heartbeat: Some(Duration::from_secs(1)), ..events }.check().is_err());
+        assert!(WebSocketOptions { stall: 1.5, ..sound.clone() }.check().is_err());
+        assert!(WebSocketOptions { ramp: 0.0, ..sound.clone() }.check().is_err());
+        assert!(WebSocketOptions { message_bytes: 10, ..sound }.check().is_err());
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The figures of one interval, or of several that were merged into one row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct WebSocketRow {
     /// Start of the row, from the start of the run.
     pub begun: Duration,
     /// Length of the row.
@@ -60,7 +60,7 @@ pub struct Row {
     pub lag_own: Sparse,
 }
 
-impl Row {
+impl WebSocketRow {
     /// Attempts that failed for this cause.
     pub fn failed_by(&self, cause: Cause) -> u64 {
         self.failures.get(cause as usize).copied().unwrap_or_default()
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-impl SeriesRow for Row {
+impl SeriesRow for WebSocketRow {
     type Record = WebSocketRecord;
 
     fn of(interval: &Interval<WebSocketRecord>) -> Self {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn merging_adds_everything_but_open_connections() {
-        let mut series = Series::<Row>::new(Duration::from_secs(1));
+        let mut series = Series::<WebSocketRow>::new(Duration::from_secs(1));
         for number in 0..2_100u64 {
             let mut record = WebSocketRecord { established: 2, sent: 3, open: number, ..WebSocketRecord::default() };
             record.fail(Cause::Refused);
@@ -167,7 +167,7 @@ mod tests {
             series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
         }
         let rows = series.rows();
-        let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&WebSocketRow) -> u64| rows.iter().map(of).sum::<u64>();
         assert!(rows.len() <= 1024, "{}", rows.len());
         assert_eq!((sum(|row| row.established), sum(|row| row.sent), sum(|row| row.failed)), (4_200, 6_300, 2_100));
         assert_eq!(sum(|row| row.failed_by(Cause::Refused) + row.ended_by(Ending::Reset) + row.losses), 6_300);

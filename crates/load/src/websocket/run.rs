@@ -1,9 +1,9 @@
 //! A load of WebSockets, from its options to its summary, and the memory its connections take. `crate::run` starts the
 //! workers, in this process or in several.
 
-use super::options::Options;
+use super::options::WebSocketOptions;
 use super::record::WebSocketRecord;
-use super::setup::{Known, Setup};
+use super::setup::{Known, WebSocketSetup};
 use super::worker::Worker;
 use crate::collect::Collected;
 use crate::crew::{Crew, Part};
@@ -68,9 +68,9 @@ fn resident_bytes(processes: &[u32]) -> u64 {
 
 /// The outcome of a run.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct WebSocketSummary {
     /// The options of the run.
-    pub options: Options,
+    pub options: WebSocketOptions,
     /// Address of the target.
     pub address: SocketAddr,
     /// Threads that ran, of all processes.
@@ -98,31 +98,31 @@ pub struct Summary {
 /// A load of WebSockets.
 #[derive(Debug)]
 pub struct WebSocketLoad {
-    setup: Arc<Setup>,
+    setup: Arc<WebSocketSetup>,
     memory: Memory,
 }
 
 /// A load of WebSockets that is ready to begin. If it runs in several processes, their connections share rooms, ramp and
 /// messages, so the number of processes does not change the load.
-pub type Prepared = PreparedLoad<WebSocketLoad>;
+pub type PreparedWebSockets = PreparedLoad<WebSocketLoad>;
 /// A running load of WebSockets. `open` of an interval is the number at its end.
-pub type Running = RunningLoad<WebSocketLoad>;
+pub type RunningWebSockets = RunningLoad<WebSocketLoad>;
 
-/// Resolves the name and computes what the load will need. If the load cannot fit, it is refused, unless [`Options::plan`]
+/// Resolves the name and computes what the load will need. If the load cannot fit, it is refused, unless [`WebSocketOptions::plan`]
 /// is `false`.
-pub fn prepare(options: Options) -> Result<Prepared, StartError> {
-    let setup = Arc::new(Setup::new(options, None)?);
+pub fn prepare(options: WebSocketOptions) -> Result<PreparedWebSockets, StartError> {
+    let setup = Arc::new(WebSocketSetup::new(options, None)?);
     PreparedLoad::new(WebSocketLoad { setup, memory: Memory::default() })
 }
 
 /// Starts a load of WebSockets in this process.
-pub fn start(options: Options) -> Result<Running, StartError> {
+pub fn start(options: WebSocketOptions) -> Result<RunningWebSockets, StartError> {
     prepare(options)?.start()
 }
 
 impl LoadKind for WebSocketLoad {
     type Record = WebSocketRecord;
-    type Summary = Summary;
+    type Summary = WebSocketSummary;
 }
 
 impl Kind for WebSocketLoad {
@@ -151,7 +151,7 @@ impl Kind for WebSocketLoad {
     }
 
     fn work(&mut self, _workers: usize, _stop: &Arc<AtomicBool>) -> Result<Work, StartError> {
-        let Setup { options, address, run, .. } = &*self.setup;
+        let WebSocketSetup { options, address, run, .. } = &*self.setup;
         let (options, counters) = (Box::new(options.clone()), self.setup.counters_path());
         Ok(Work::WebSocket { options, address: *address, run: *run, counters })
     }
@@ -164,11 +164,11 @@ impl Kind for WebSocketLoad {
         self.memory.look(interval.record.open, processes);
     }
 
-    fn sum_up(self, ran: Ran<WebSocketRecord>) -> io::Result<Summary> {
+    fn sum_up(self, ran: Ran<WebSocketRecord>) -> io::Result<WebSocketSummary> {
         let Self { setup, memory } = self;
         let Collected { mut whole, ended_ns, lost, processors, failure, .. } = ran.collected;
         whole.open = setup.open_most();
-        Ok(Summary {
+        Ok(WebSocketSummary {
             options: setup.options.clone(),
             address: setup.address,
             threads: ran.threads,
@@ -186,7 +186,7 @@ impl Kind for WebSocketLoad {
 }
 
 /// The workers of a part, in this process.
-fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<WebSocketRecord>, StartError> {
+fn crew(setup: &Arc<WebSocketSetup>, part: Part) -> Result<Crew<WebSocketRecord>, StartError> {
     let here = part.workers(setup.options.threads, setup.options.connections);
     Crew::start(part, here, Arc::new(AtomicBool::new(false)), |place| {
         let setup = Arc::clone(setup);
@@ -199,7 +199,7 @@ fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<WebSocketRecord>, StartEr
 
 /// The same in a process that was started for a part of the load.
 pub(crate) fn crew_of_part(
-    options: Options,
+    options: WebSocketOptions,
     address: SocketAddr,
     run: u32,
     counters: &Path,
@@ -207,6 +207,6 @@ pub(crate) fn crew_of_part(
 ) -> Result<Crew<WebSocketRecord>, StartError> {
     let wanted = descriptors_needed(options.connections, options.threads, part.of);
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
-    let setup = Setup::new(options, Some(&Known { address, run, counters }))?;
+    let setup = WebSocketSetup::new(options, Some(&Known { address, run, counters }))?;
     crew(&Arc::new(setup), part)
 }

@@ -1,7 +1,7 @@
 //! Data that all threads of a run share: the address and the handshake, prepared once before the first socket; and the few
 //! counters that all processes share.
 
-use super::options::Options;
+use super::options::WebSocketOptions;
 use crate::options::Target;
 use crate::places::NO_ADDRESS;
 use crate::plan::{Limits, Plan};
@@ -19,8 +19,8 @@ use transport::Transport;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) options: Options,
+pub(super) struct WebSocketSetup {
+    pub(super) options: WebSocketOptions,
     pub(super) address: SocketAddr,
     pub(super) peer: PeerAddress,
     pub(super) ways: Vec<ConnectOptions>,
@@ -56,9 +56,9 @@ pub(super) struct Known<'a> {
     pub(super) counters: &'a Path,
 }
 
-impl Setup {
+impl WebSocketSetup {
     /// Resolves the name and makes the plan, or takes the values from another process of the run.
-    pub(super) fn new(options: Options, known: Option<&Known<'_>>) -> Result<Self, StartError> {
+    pub(super) fn new(options: WebSocketOptions, known: Option<&Known<'_>>) -> Result<Self, StartError> {
         options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
         let address = if let Some(known) = known {
             known.address
@@ -189,12 +189,12 @@ impl Setup {
 }
 
 /// The name that TLS requests and verifies.
-fn name(options: &Options) -> &str {
+fn name(options: &WebSocketOptions) -> &str {
     options.tls.name.as_deref().unwrap_or(&options.url.host)
 }
 
 /// The same computation as for HTTP, since the connections need the same resources.
-fn plan(options: &Options, address: SocketAddr) -> Plan {
+fn plan(options: &WebSocketOptions, address: SocketAddr) -> Plan {
     let like = crate::Options {
         connections: options.connections,
         threads: options.threads,

@@ -1,6 +1,6 @@
 //! Handles an open connection: received frames, sent messages and pings, the closing handshake.
 
-use super::connection::{Connection, Phase};
+use super::connection::{Phase, WebSocketConnection};
 use super::ending::Ending;
 use super::message::Stamp;
 use super::worker::Worker;
@@ -98,7 +98,7 @@ impl Worker {
             // Nothing was sent, so nothing is expected; the bytes are counted.
             return heard;
         }
-        let Connection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
+        let WebSocketConnection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
         loop {
             let Ok(decoded) = decoder.decode(bytes) else {
                 heard.ending = Some(Ending::BadFrame);

@@ -1,10 +1,10 @@
 //! The job of a worker in a load of WebSockets: it opens connections and sends pings and messages when they are due, in
 //! order of time, and handles ready sockets.
 
-use super::connection::{Connection, Phase};
+use super::connection::{Phase, WebSocketConnection};
 use super::ending::Ending;
 use super::record::WebSocketRecord;
-use super::setup::Setup;
+use super::setup::WebSocketSetup;
 use super::soon::Soon;
 use crate::cause::Cause;
 use crate::pace::{Arrivals, Schedule, Spacing, Stage};
@@ -41,12 +41,12 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) seat: Seat<WebSocketRecord>,
-    pub(super) setup: Arc<Setup>,
+    pub(super) setup: Arc<WebSocketSetup>,
     pub(super) random: fastrand::Rng,
     /// Reused for each handshake.
     pub(super) head: ResponseHead,
     /// Indexed by task.
-    pub(super) connections: Vec<Connection>,
+    pub(super) connections: Vec<WebSocketConnection>,
     pub(super) open: u64,
     /// Time of the storm, and the number of connections that must be open again.
     pub(super) storm: Option<(u64, u64)>,
@@ -69,14 +69,14 @@ pub(super) struct Worker {
 }
 
 /// The times at which messages are due.
-fn arrivals(setup: &Setup, index: usize, workers: usize) -> Arrivals {
+fn arrivals(setup: &WebSocketSetup, index: usize, workers: usize) -> Arrivals {
     let (ramp, hold, rate) = (setup.options.ramp_time(), setup.options.hold, setup.options.rate);
     let stages = vec![Stage { duration: ramp, from: 0.0, to: 0.0 }, Stage { duration: hold, from: rate, to: rate }];
     Arrivals::new(Arc::new(Schedule::new(stages)), Spacing::Constant, index, workers, setup.options.seed)
 }
 
 impl Worker {
-    pub(super) fn new(setup: Arc<Setup>, seat: Seat<WebSocketRecord>) -> Self {
+    pub(super) fn new(setup: Arc<WebSocketSetup>, seat: Seat<WebSocketRecord>) -> Self {
         let (index, workers) = (seat.index, seat.workers);
         let options = &setup.options;
         let wanted = options.connections / workers + usize::from(index < options.connections % workers);
@@ -162,7 +162,7 @@ impl Worker {
         let stalled = ((number + 1) as f64 * stall).floor() > (number as f64 * stall).floor();
         let task = self.seat.reactor.create_task();
         debug_assert_eq!(task.index as usize, slot, "tasks are made here only, and never end");
-        self.connections.push(Connection::new(task, self.setup.room(number), stalled));
+        self.connections.push(WebSocketConnection::new(task, self.setup.room(number), stalled));
         self.begin(slot, due_ns);
     }
 

@@ -4,23 +4,23 @@
 
 use crate::scene::{origin, read_head, server};
 use load::Cause;
-use load::websocket::{Ending, EventOptions, Expectation, Options, Summary, start};
+use load::websocket::{Ending, EventOptions, WebSocketExpectation, WebSocketOptions, WebSocketSummary, start};
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> Options {
-    Options {
+fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
+    WebSocketOptions {
         connections,
         hold: Duration::from_millis(hold_ms),
         drain: Duration::from_secs(10),
         events: Some(EventOptions { time: Some("/sent_us".parse().unwrap()), in_sequence: true, http2: false }),
-        ..Options::new(format!("http://{address}{path}").parse().unwrap())
+        ..WebSocketOptions::new(format!("http://{address}{path}").parse().unwrap())
     }
 }
 
-fn run(options: Options) -> Summary {
+fn run(options: WebSocketOptions) -> WebSocketSummary {
     start(options).unwrap().wait().unwrap()
 }
 
@@ -29,7 +29,7 @@ const RECONNECT: Option<(Duration, Duration)> = Some((Duration::from_millis(1), 
 #[test]
 fn events_are_counted_and_timed_until_the_load_closes() {
     let origin = origin(origin::Options::default());
-    let summary = run(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) });
+    let summary = run(WebSocketOptions { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) });
     let record = &summary.record;
     assert_eq!((record.established, record.failed(), record.losses(), record.open), (20, 0, 0, 20));
     assert_eq!((record.ended_by(Ending::Done), record.handshake.count()), (20, 20));
@@ -37,7 +37,7 @@ fn events_are_counted_and_timed_until_the_load_closes() {
     assert_eq!((record.lost, record.surplus, record.unstamped, record.resumed), (0, 0, 0, 0));
     assert_eq!((record.delivery.count(), record.between.count()), (record.delivered, record.delivered - 20));
     assert!(record.between.quantile_ns(0.5) > 0 && record.expected == record.delivered);
-    let met = |text: &str| text.parse::<Expectation>().unwrap().judge(&summary, &summary.health()).met;
+    let met = |text: &str| text.parse::<WebSocketExpectation>().unwrap().judge(&summary, &summary.health()).met;
     assert!(met("events>=40") && met("lost=0") && met("unstamped=0") && met("open=100%"));
     assert!(!met("between_p99<1us") && !met("complete>0"));
 }
@@ -47,7 +47,7 @@ fn streams_that_end_are_opened_again_after_the_last_id() {
     let origin = origin(origin::Options::default());
     for (by, ending) in [("", Ending::Complete), ("&by=fin", Ending::Fin), ("&by=reset", Ending::Reset)] {
         let path = format!("/events?every=2&count=5{by}");
-        let record = run(Options { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) }).record;
+        let record = run(WebSocketOptions { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) }).record;
         assert!(record.ended_by(ending) > 0, "{by}: {:?}", record.endings);
         assert!(record.resumed > 0 && record.again >= record.resumed, "{by}: {}", record.resumed);
         // A reset may destroy events that were sent, and then the stream continues after the last that came.
@@ -75,7 +75,7 @@ fn a_target_that_forgets_the_last_id_is_found_out() {
     });
     let once = run(options(address, "/", 1, 200)).record;
     assert_eq!((once.delivered, once.lost, once.surplus, once.unstamped), (3, 2, 0, 3));
-    let again = run(Options { reconnect: RECONNECT, ..options(address, "/", 1, 300) }).record;
+    let again = run(WebSocketOptions { reconnect: RECONNECT, ..options(address, "/", 1, 300) }).record;
     assert!(again.resumed > 0 && again.surplus > 0, "{again:?}");
 }
 
@@ -91,7 +91,7 @@ fn responses_without_events_are_named() {
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     let timeout = Duration::from_millis(100);
-    let waited = run(Options { timeout, ..options(silent, "/", 2, 400) }).record;
+    let waited = run(WebSocketOptions { timeout, ..options(silent, "/", 2, 400) }).record;
     assert_eq!((waited.failed_by(Cause::Silent), waited.established), (2, 0));
 }
 
@@ -105,7 +105,7 @@ fn status_204_stops_the_client() {
             let _ = stream.read(&mut [0; 1]);
         }
     });
-    let record = run(Options { reconnect: RECONNECT, ..options(address, "/", 2, 300) }).record;
+    let record = run(WebSocketOptions { reconnect: RECONNECT, ..options(address, "/", 2, 300) }).record;
     assert_eq!((record.statuses.get(&204), ASKED.load(Ordering::Relaxed)), (Some(&2), 2));
 }
 
@@ -114,7 +114,8 @@ fn a_storm_resumes_every_stream() {
     let origin = origin(origin::Options::default());
     let storm = Some(load::websocket::Storm { after: Duration::from_millis(200), share: 1.0 });
     let record =
-        run(Options { reconnect: RECONNECT, storm, ..options(origin.address(), "/events?every=5", 8, 800) }).record;
+        run(WebSocketOptions { reconnect: RECONNECT, storm, ..options(origin.address(), "/events?every=5", 8, 800) })
+            .record;
     // On a busy machine the storm comes before all have connected.
     let ended = record.ended_by(Ending::Storm);
     assert!(ended > 0 && ended <= 8, "{record:?}");
@@ -124,15 +125,16 @@ fn a_storm_resumes_every_stream() {
 }
 
 /// The same load with streams of HTTP/2.
-fn over_http2(options: Options) -> Options {
+fn over_http2(options: WebSocketOptions) -> WebSocketOptions {
     let events = options.events.map(|events| EventOptions { http2: true, ..events });
-    Options { events, ..options }
+    WebSocketOptions { events, ..options }
 }
 
 #[test]
 fn http2_events_are_counted_and_timed_until_the_end() {
     let origin = origin(origin::Options::default());
-    let summary = run(over_http2(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) }));
+    let summary =
+        run(over_http2(WebSocketOptions { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) }));
     let record = &summary.record;
     assert_eq!((record.established, record.failed(), record.losses(), record.open), (20, 0, 0, 20));
     assert_eq!((record.ended_by(Ending::Done), origin.counts().http2_connections), (20, 20));
@@ -146,7 +148,7 @@ fn ended_http2_event_streams_reopen_after_the_last_id() {
     let origin = origin(origin::Options::default());
     for (by, ending) in [("", Ending::Complete), ("&by=reset", Ending::Reset)] {
         let path = format!("/events?every=2&count=5{by}");
-        let load = over_http2(Options { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) });
+        let load = over_http2(WebSocketOptions { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) });
         let record = run(load).record;
         assert!(record.ended_by(ending) > 0, "{by}: {:?}", record.endings);
         assert!(record.resumed > 0 && record.again >= record.resumed, "{by}: {}", record.resumed);
@@ -179,9 +181,10 @@ fn over_http2_large_events_open_the_window_again_under_tls() {
     let secure = origin::Tls::new(side);
     let origin = origin(origin::Options { tls: Some(secure), ..origin::Options::default() });
     let url = format!("https://{}/events?every=1&size=60000", origin.address()).parse().unwrap();
-    let load = Options { url, ..over_http2(options(origin.address(), "/", 2, 1000)) };
+    let load = WebSocketOptions { url, ..over_http2(options(origin.address(), "/", 2, 1000)) };
     let record =
-        run(Options { tls: load::TlsOptions { insecure: true, ..load::TlsOptions::default() }, ..load }).record;
+        run(WebSocketOptions { tls: load::TlsOptions { insecure: true, ..load::TlsOptions::default() }, ..load })
+            .record;
     assert_eq!((record.established, record.failed(), record.losses()), (2, 0, 0), "{:?}", record.failures);
     assert!(record.bytes_received > 8 << 20, "{} bytes", record.bytes_received);
 }

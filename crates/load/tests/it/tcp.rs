@@ -137,23 +137,23 @@ fn replies_that_do_not_come_or_differ_are_named() {
     assert_eq!(record.failed(), 4, "{record:?}");
 }
 
-fn held(address: SocketAddr, connections: usize, hold_ms: u64) -> websocket::Options {
-    websocket::Options {
+fn held(address: SocketAddr, connections: usize, hold_ms: u64) -> websocket::WebSocketOptions {
+    websocket::WebSocketOptions {
         connections,
         hold: Duration::from_millis(hold_ms),
         drain: Duration::from_secs(10),
-        ..websocket::Options::new(Url::parse_tcp(&format!("tcp://{address}")).unwrap())
+        ..websocket::WebSocketOptions::new(Url::parse_tcp(&format!("tcp://{address}")).unwrap())
     }
 }
 
-fn hold(options: websocket::Options) -> websocket::WebSocketRecord {
+fn hold(options: websocket::WebSocketOptions) -> websocket::WebSocketRecord {
     websocket::start(options).unwrap().wait().unwrap().record
 }
 
 #[test]
 fn connections_are_held_and_closed_by_the_load() {
     let origin = origin_of("echo");
-    let record = hold(websocket::Options { threads: 2, ..held(origin.address(), 51, 100) });
+    let record = hold(websocket::WebSocketOptions { threads: 2, ..held(origin.address(), 51, 100) });
     assert_eq!((record.begun, record.established, record.open, record.failed(), record.losses()), (51, 51, 51, 0, 0));
     assert_eq!((record.ended_by(websocket::Ending::Done), record.codes.len()), (51, 0));
     assert_eq!(origin.counts().closed(CloseReason::TcpEnd), 51);
@@ -178,7 +178,7 @@ fn held_connections_that_end_are_counted_and_come_back() {
     let origin = origin_of("sink");
     let storm = Some(websocket::Storm { after: Duration::from_millis(1_500), share: 0.5 });
     let reconnect = Some((Duration::from_millis(10), Duration::from_millis(50)));
-    let record = hold(websocket::Options { storm, reconnect, ..held(origin.address(), 20, 4_000) });
+    let record = hold(websocket::WebSocketOptions { storm, reconnect, ..held(origin.address(), 20, 4_000) });
     assert_eq!((record.ended_by(websocket::Ending::Storm), record.again, record.established), (10, 10, 30));
     assert_eq!((record.unrecovered, record.losses()), (0, 0));
 }

@@ -208,13 +208,13 @@ fn websockets_are_held_under_tls() {
     let issued = issued();
     let origin = secure_origin(&issued);
     let url = parse_url(&format!("wss://{}/websocket/echo", origin.address())).unwrap();
-    let options = load::websocket::Options {
+    let options = load::websocket::WebSocketOptions {
         connections: 9,
         hold: Duration::from_millis(300),
         rate: 200.0,
         drain: Duration::from_secs(10),
         tls: trusting(&issued),
-        ..load::websocket::Options::new(url)
+        ..load::websocket::WebSocketOptions::new(url)
     };
     let summary = load::websocket::start(options).unwrap().wait().unwrap();
     let record = &summary.record;

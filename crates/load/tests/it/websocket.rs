@@ -4,34 +4,34 @@
 
 use crate::scene::{origin, read_head, refusing, server};
 use load::Cause;
-use load::websocket::{Ending, Options, Storm, Summary, parse_url, start};
+use load::websocket::{Ending, Storm, WebSocketOptions, WebSocketSummary, parse_url, start};
 use origin::{CloseReason, Running};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> Options {
-    Options {
+fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
+    WebSocketOptions {
         connections,
         hold: Duration::from_millis(hold_ms),
         // Longer than a busy machine needs; the run waits this long only if something is missing.
         drain: Duration::from_secs(10),
-        ..Options::new(parse_url(&format!("ws://{address}{path}")).unwrap())
+        ..WebSocketOptions::new(parse_url(&format!("ws://{address}{path}")).unwrap())
     }
 }
 
-fn run(options: Options) -> Summary {
+fn run(options: WebSocketOptions) -> WebSocketSummary {
     start(options).unwrap().wait().unwrap()
 }
 
-fn of(origin: &Running, path: &str, connections: usize, hold_ms: u64) -> Options {
+fn of(origin: &Running, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
     options(origin.address(), path, connections, hold_ms)
 }
 
 #[test]
 fn connections_are_opened_held_and_closed_in_due_form() {
     let origin = origin(origin::Options::default());
-    let summary = run(Options { threads: 2, ..of(&origin, "/websocket/echo", 51, 100) });
+    let summary = run(WebSocketOptions { threads: 2, ..of(&origin, "/websocket/echo", 51, 100) });
     let record = &summary.record;
     assert_eq!((record.begun, record.established, record.failed(), record.losses()), (51, 51, 0, 0));
     assert_eq!((record.ended_by(Ending::Done), record.handshake.count(), record.connect.count()), (51, 51, 51));
@@ -44,7 +44,7 @@ fn connections_are_opened_held_and_closed_in_due_form() {
 #[test]
 fn room_message_reaches_every_member_and_is_timed() {
     let origin = origin(origin::Options { workers: 2, ..origin::Options::default() });
-    let rooms = Options {
+    let rooms = WebSocketOptions {
         rooms: Some(3),
         rate: 100.0,
         threads: 2,
@@ -62,7 +62,8 @@ fn room_message_reaches_every_member_and_is_timed() {
 #[test]
 fn without_rooms_a_message_comes_back_to_its_sender() {
     let origin = origin(origin::Options::default());
-    let record = run(Options { rate: 200.0, message_bytes: 70_000, ..of(&origin, "/websocket/echo", 3, 200) }).record;
+    let record =
+        run(WebSocketOptions { rate: 200.0, message_bytes: 70_000, ..of(&origin, "/websocket/echo", 3, 200) }).record;
     assert_eq!((record.lost, record.delivered), (0, record.sent));
     assert!(record.sent > 0);
 }
@@ -101,9 +102,9 @@ fn heartbeats_are_answered_or_the_connection_is_given_up() {
     let origin = origin(origin::Options::default());
     let heartbeat = Some(Duration::from_millis(50));
     let path = "/websocket/echo?ping=50";
-    let record = run(Options { heartbeat, ..of(&origin, path, 4, 400) }).record;
+    let record = run(WebSocketOptions { heartbeat, ..of(&origin, path, 4, 400) }).record;
     assert!(record.pongs > 0 && record.pong.count() == record.pongs && record.pings_received > 0, "{record:?}");
-    let record = run(Options { heartbeat, ..of(&origin, "/websocket/echo?read=never", 4, 1_500) }).record;
+    let record = run(WebSocketOptions { heartbeat, ..of(&origin, "/websocket/echo?read=never", 4, 1_500) }).record;
     assert_eq!((record.pongs, record.ended_by(Ending::NoPong)), (0, 4));
 }
 
@@ -111,9 +112,9 @@ fn heartbeats_are_answered_or_the_connection_is_given_up() {
 fn own_lag_never_exceeds_lag() {
     let origin = origin(origin::Options::default());
     let heartbeat = Some(Duration::from_millis(50));
-    let talking = Options { heartbeat, rate: 200.0, ..of(&origin, "/websocket/echo", 10, 500) };
+    let talking = WebSocketOptions { heartbeat, rate: 200.0, ..of(&origin, "/websocket/echo", 10, 500) };
     let mut ticks = 0;
-    let running = start(Options { interval: Duration::from_millis(100), ..talking }).unwrap();
+    let running = start(WebSocketOptions { interval: Duration::from_millis(100), ..talking }).unwrap();
     let summary = running.watch(|interval| ticks += interval.processors.all).unwrap();
     let record = &summary.record;
     // Each opening, message and ping, and each probe while nothing was due.
@@ -131,7 +132,7 @@ fn own_lag_never_exceeds_lag() {
         record.generator.spent
     );
     assert_eq!(summary.processors.all, ticks);
-    let lag: load::websocket::Expectation = "own_lag_p99.9<60m".parse().unwrap();
+    let lag: load::websocket::WebSocketExpectation = "own_lag_p99.9<60m".parse().unwrap();
     let verdict = lag.judge(&summary, &summary.health());
     assert!(verdict.met, "{verdict:?}");
 }
@@ -142,7 +143,7 @@ fn close_codes_are_counted_and_lost_connections_come_back() {
     let record = run(of(&origin, "/websocket/echo?close=4001", 5, 200)).record;
     assert_eq!((record.codes.get(&4001), record.ended_by(Ending::CloseFrame), record.again), (Some(&5), 5, 0));
     let reconnect = Some((Duration::from_millis(5), Duration::from_millis(20)));
-    let record = run(Options { reconnect, ..of(&origin, "/websocket/echo?close=1013", 2, 1_500) }).record;
+    let record = run(WebSocketOptions { reconnect, ..of(&origin, "/websocket/echo?close=1013", 2, 1_500) }).record;
     assert!(record.again > 2 && record.established > 4, "{record:?}");
     assert_eq!(record.codes.get(&1013), Some(&record.ended_by(Ending::CloseFrame)));
 }
@@ -153,7 +154,7 @@ fn a_storm_cuts_a_share_and_all_come_back() {
     // After all connections are open, and long before the end.
     let storm = Some(Storm { after: Duration::from_millis(1_500), share: 0.5 });
     let reconnect = Some((Duration::from_millis(10), Duration::from_millis(50)));
-    let summary = run(Options { storm, reconnect, ..of(&origin, "/websocket/echo", 20, 4_000) });
+    let summary = run(WebSocketOptions { storm, reconnect, ..of(&origin, "/websocket/echo", 20, 4_000) });
     let record = &summary.record;
     assert_eq!((record.ended_by(Ending::Storm), record.again, record.established), (10, 10, 30));
     assert_eq!((record.unrecovered, record.losses()), (0, 0));
@@ -163,7 +164,7 @@ fn a_storm_cuts_a_share_and_all_come_back() {
 #[test]
 fn members_that_never_read_do_not_slow_others() {
     let origin = origin(origin::Options::default());
-    let record = run(Options {
+    let record = run(WebSocketOptions {
         stall: 0.25,
         rooms: Some(1),
         rate: 100.0,
@@ -190,7 +191,7 @@ fn failed_websocket_openings_name_their_cause() {
     });
     assert_eq!(run(options(garbage, "/", 2, 500)).record.failed_by(Cause::NotHttp), 2);
     let silent = server(|mut stream| while read_head(&mut stream) {});
-    let impatient = Options { timeout: Duration::from_millis(400), ..options(silent, "/", 2, 2_000) };
+    let impatient = WebSocketOptions { timeout: Duration::from_millis(400), ..options(silent, "/", 2, 2_000) };
     assert_eq!(run(impatient).record.failed_by(Cause::Silent), 2);
 }
 

@@ -101,7 +101,7 @@ impl SeatLine {
 
     /// Takes a place at the end. `selection` is the request's state before the failed choice, and `token` is woken when
     /// there is something to [`SeatWaiter::poll`]. Poll once immediately: a seat may have become free meanwhile.
-    pub fn stand(
+    pub fn enqueue(
         self: &Arc<Self>,
         group: &Arc<Group>,
         selection: Selection,
@@ -306,8 +306,8 @@ mod tests {
             }
         }
 
-        fn stand(&self, token: u64) -> SeatWaiter {
-            self.line.stand(&self.group, Selection::default(), &Inputs::default(), token).expect("there is room")
+        fn enqueue(&self, token: u64) -> SeatWaiter {
+            self.line.enqueue(&self.group, Selection::default(), &Inputs::default(), token).expect("there is room")
         }
 
         fn woken(&self) -> Vec<u64> {
@@ -319,9 +319,9 @@ mod tests {
     fn free_seat_goes_to_the_first_in_line() {
         let scene = scene(&[1], 2);
         let (_, seat) = scene.pick().unwrap();
-        let (mut one, mut two) = (scene.stand(1), scene.stand(2));
+        let (mut one, mut two) = (scene.enqueue(1), scene.enqueue(2));
         assert!(one.poll(NOW).is_none() && two.poll(NOW).is_none());
-        assert_eq!(scene.line.stand(&scene.group, Selection::default(), &Inputs::default(), 3).err(), Some(LineFull));
+        assert_eq!(scene.line.enqueue(&scene.group, Selection::default(), &Inputs::default(), 3).err(), Some(LineFull));
         assert_eq!((scene.line.waiting(), scene.line.refused()), (2, 1));
         drop(seat);
         assert_eq!(scene.woken(), [1]);
@@ -340,7 +340,7 @@ mod tests {
     fn leaving_with_a_call_or_a_seat_passes_it_on() {
         let scene = scene(&[1], 9);
         let (_, seat) = scene.pick().unwrap();
-        let (one, two, mut three) = (scene.stand(1), scene.stand(2), scene.stand(3));
+        let (one, two, mut three) = (scene.enqueue(1), scene.enqueue(2), scene.enqueue(3));
         drop(seat);
         assert_eq!(scene.woken(), [1]);
         drop(one);
@@ -360,8 +360,8 @@ mod tests {
         let (_, _other) = scene.pick().unwrap();
         let mut tried = Selection::default();
         tried.mark(first);
-        let mut one = scene.line.stand(&scene.group, tried, &Inputs::default(), 1).unwrap();
-        let mut two = scene.stand(2);
+        let mut one = scene.line.enqueue(&scene.group, tried, &Inputs::default(), 1).unwrap();
+        let mut two = scene.enqueue(2);
         drop(seat);
         assert!(one.poll(NOW).is_none());
         assert_eq!(two.poll(NOW).map(|granted| granted.index), Some(first));
@@ -374,7 +374,7 @@ mod tests {
             scene.group.report(index, Outcome::Failed, NOW);
         }
         assert!(scene.pick().is_none());
-        let mut one = scene.stand(1);
+        let mut one = scene.enqueue(1);
         assert!(one.poll(NOW).is_none());
         assert!(one.poll(NOW.plus(10_000)).is_none());
         assert!(one.poll(NOW.plus(10_001)).is_some());
@@ -384,7 +384,7 @@ mod tests {
     fn requests_in_line_wait_for_new_peers() {
         let scene = scene(&[1], 1);
         let (_, _seat) = scene.pick().unwrap();
-        let mut one = scene.stand(1);
+        let mut one = scene.enqueue(1);
         let grown = Arc::new(scene.group.succeed(members(&[1, 1])));
         assert!(one.follow(&grown));
         assert!(one.poll(NOW).is_some());

@@ -42,7 +42,7 @@ pub enum PortEnding {
 
 /// The state of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stand {
+pub struct PairUsage {
     /// Source and destination.
     pub pair: Pair,
     /// Ports that `connect()` may choose.
@@ -157,7 +157,7 @@ impl Ledger {
     }
 
     /// The state of a pair. An unused pair has all its ports.
-    pub fn usage(&mut self, pair: Pair, now: Millis) -> Stand {
+    pub fn usage(&mut self, pair: Pair, now: Millis) -> PairUsage {
         let limits = &self.limits;
         match self.ids.get(&pair).and_then(|id| self.accounts.get_mut(id.0 as usize)) {
             Some(account) => account.usage(limits, now),
@@ -166,22 +166,22 @@ impl Ledger {
     }
 
     /// The state of all pairs used now or within the last minute.
-    pub fn usages(&mut self, now: Millis) -> Vec<Stand> {
+    pub fn usages(&mut self, now: Millis) -> Vec<PairUsage> {
         let limits = &self.limits;
         let ids = self.ids.values();
-        let mut stands: Vec<Stand> = ids
+        let mut usages: Vec<PairUsage> = ids
             .filter_map(|id| Some(self.accounts.get_mut(id.0 as usize)?.usage(limits, now)))
-            .filter(|stand| stand.used + stand.time_wait > 0 || stand.opened_per_second > 0.0)
+            .filter(|usage| usage.used + usage.time_wait > 0 || usage.opened_per_second > 0.0)
             .collect();
-        stands.sort_by_key(|stand| (stand.pair.peer, stand.pair.source));
-        stands
+        usages.sort_by_key(|usage| (usage.pair.peer, usage.pair.source));
+        usages
     }
 
     /// The pair to a peer with the fewest ports left, for a connection with an unknown source address.
-    pub fn tightest(&mut self, peer: SocketAddr, now: Millis) -> Option<Stand> {
+    pub fn tightest(&mut self, peer: SocketAddr, now: Millis) -> Option<PairUsage> {
         let limits = &self.limits;
         let accounts = self.accounts.iter_mut().filter(|account| account.pair.peer == peer);
-        accounts.map(|account| account.usage(limits, now)).min_by_key(|stand| stand.free)
+        accounts.map(|account| account.usage(limits, now)).min_by_key(|usage| usage.free)
     }
 
     fn account_of(&mut self, pair: Pair, now: Millis) -> Option<PairId> {
@@ -298,7 +298,7 @@ impl Account {
         &mut self.rate[place]
     }
 
-    fn usage(&mut self, limits: &Limits, now: Millis) -> Stand {
+    fn usage(&mut self, limits: &Limits, now: Millis) -> PairUsage {
         self.advance(limits, now);
         let ports = limits.ports();
         let time_wait = self.waiting.len() as u32;
@@ -307,7 +307,16 @@ impl Account {
         let free = ports.saturating_sub(taken);
         let (opened_per_second, growth) = self.rates(taken, now);
         let exhausted_in_s = (growth > 0.0).then(|| f64::from(free) / growth);
-        Stand { pair: self.pair, ports, used: self.used, time_wait, reusable, free, opened_per_second, exhausted_in_s }
+        PairUsage {
+            pair: self.pair,
+            ports,
+            used: self.used,
+            time_wait,
+            reusable,
+            free,
+            opened_per_second,
+            exhausted_in_s,
+        }
     }
 
     /// Connections opened and ports taken, both per second, since the oldest remembered second.
@@ -347,8 +356,8 @@ mod tests {
         let near = pair([10, 0, 0, 1]);
         let id = ledger.opened(near, 40_000, START).expect("there is room");
         let counts = |ledger: &mut Ledger, now| {
-            let stand = ledger.usage(near, now);
-            (stand.used, stand.time_wait, stand.free)
+            let usage = ledger.usage(near, now);
+            (usage.used, usage.time_wait, usage.free)
         };
         assert_eq!(counts(&mut ledger, START), (1, 0, 63));
         ledger.closed(id, 40_000, PortEnding::WeClosedFirst, START.plus(10));
@@ -371,7 +380,7 @@ mod tests {
             ledger.opened(one, port, START).expect("there is room");
         }
         assert_eq!((ledger.usage(one, START).free, ledger.usage(other, START).free), (0, 64));
-        assert_eq!(ledger.tightest(one.peer, START).map(|stand| stand.pair), Some(one));
+        assert_eq!(ledger.tightest(one.peer, START).map(|usage| usage.pair), Some(one));
         assert_eq!(ledger.usages(START).len(), 1, "who was never used is not shown");
     }
 
@@ -391,8 +400,8 @@ mod tests {
             assert_eq!((later.time_wait, later.free), (64, free), "tcp_tw_reuse {reuse} from {source:?}");
             if free > 0 {
                 ledger.opened(pair, 40_007, START.plus(1000)).expect("there is room");
-                let stand = ledger.usage(pair, START.plus(1000));
-                assert_eq!((stand.used, stand.time_wait, stand.reusable, stand.free), (1, 63, 63, 63));
+                let usage = ledger.usage(pair, START.plus(1000));
+                assert_eq!((usage.used, usage.time_wait, usage.reusable, usage.free), (1, 63, 63, 63));
             }
         }
     }
@@ -409,10 +418,10 @@ mod tests {
             ledger.closed(id, port, PortEnding::WeClosedFirst, now.plus(1));
         }
         // Four a second for five seconds, 44 are left.
-        let stand = ledger.usage(pair, START.plus(5000));
-        assert!((stand.opened_per_second - 4.0).abs() < 0.1, "{stand:?}");
-        let left = stand.exhausted_in_s.expect("they become fewer");
-        assert!((left - 11.0).abs() < 0.5, "{stand:?}");
+        let usage = ledger.usage(pair, START.plus(5000));
+        assert!((usage.opened_per_second - 4.0).abs() < 0.1, "{usage:?}");
+        let left = usage.exhausted_in_s.expect("they become fewer");
+        assert!((left - 11.0).abs() < 0.5, "{usage:?}");
         assert_eq!(ledger.usage(pair, START.plus(30_000)).exhausted_in_s, None, "nothing happened lately");
     }
 
@@ -473,11 +482,11 @@ mod tests {
                     }
                     _ => {}
                 }
-                let stand = ledger.usage(pair, now);
+                let usage = ledger.usage(pair, now);
                 let waiting = |port: &&Port| matches!(port, Port::Waiting(began) if now.since(*began) < TIME_WAIT_MS);
-                prop_assert_eq!(stand.used as usize, ports.iter().filter(|port| **port == Port::Used).count());
-                prop_assert_eq!(stand.time_wait as usize, ports.iter().filter(waiting).count());
-                prop_assert_eq!(stand.free as usize, ports.iter().filter(|port| can_take(**port, now)).count());
+                prop_assert_eq!(usage.used as usize, ports.iter().filter(|port| **port == Port::Used).count());
+                prop_assert_eq!(usage.time_wait as usize, ports.iter().filter(waiting).count());
+                prop_assert_eq!(usage.free as usize, ports.iter().filter(|port| can_take(**port, now)).count());
             }
         }
     }

@@ -7,5 +7,5 @@
 mod ledger;
 mod limits;
 
-pub use ledger::{Ledger, PAIRS_MAX, Pair, PairId, PortEnding, Stand};
+pub use ledger::{Ledger, PAIRS_MAX, Pair, PairId, PairUsage, PortEnding};
 pub use limits::{Limits, Reuse};

@@ -39,7 +39,7 @@ fn explore(conversation: impl Fn(&Scene, Seat) + Sync + Send + 'static) {
 
 impl Scene {
     fn stand(&self, token: u64) -> SeatWaiter {
-        self.line.stand(&self.group, Selection::default(), &Inputs::default(), token).unwrap()
+        self.line.enqueue(&self.group, Selection::default(), &Inputs::default(), token).unwrap()
     }
 
     /// Who waits has a seat, or was woken to look and finds one.

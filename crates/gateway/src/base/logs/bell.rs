@@ -25,7 +25,7 @@ pub struct LogBell {
 
 /// How urgent the next collection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Haste {
+pub enum Urgency {
     /// No lines wait.
     None,
     /// Lines wait.
@@ -37,7 +37,7 @@ pub enum Haste {
 impl LogBell {
     /// Makes this thread the writer, to be unparked from now on. Call it before the workers start: a connection that
     /// ends earlier does not wait for its line.
-    pub fn attend(&self, writer: Thread) {
+    pub fn set_writer(&self, writer: Thread) {
         // A second writer would be a bug of the caller; the first one stays.
         let _ = self.writer.set(writer);
     }
@@ -53,7 +53,7 @@ impl LogBell {
         Level::ALL.get(usize::from(number)).copied()
     }
 
-    pub(crate) fn is_attended(&self) -> bool {
+    pub(crate) fn has_writer(&self) -> bool {
         self.writer.get().is_some()
     }
 
@@ -66,7 +66,7 @@ impl LogBell {
 
     /// Asks for a collection soon. Returns the number of the first collection that is certain to include all lines of
     /// the caller.
-    pub(crate) fn hurry(&self) -> u64 {
+    pub(crate) fn request_collection(&self) -> u64 {
         // A collection that runs at this moment may have passed the caller's buffer already.
         let number = self.begun.load(Ordering::SeqCst) + 1;
         if !self.urgent.swap(true, Ordering::SeqCst) {
@@ -87,11 +87,11 @@ impl LogBell {
     }
 
     /// What the next collection is needed for.
-    pub fn haste(&self) -> Haste {
+    pub fn urgency(&self) -> Urgency {
         match (self.urgent.load(Ordering::SeqCst), self.rung.load(Ordering::SeqCst)) {
-            (true, _) => Haste::Close,
-            (false, true) => Haste::Lines,
-            (false, false) => Haste::None,
+            (true, _) => Urgency::Close,
+            (false, true) => Urgency::Lines,
+            (false, false) => Urgency::None,
         }
     }
 
@@ -112,16 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hurry_during_collection_needs_another() {
+    fn request_during_a_collection_needs_another() {
         let bell = LogBell::default();
-        assert!(!bell.is_attended() && bell.haste() == Haste::None);
+        assert!(!bell.has_writer() && bell.urgency() == Urgency::None);
         bell.ring();
-        assert_eq!(bell.haste(), Haste::Lines);
-        let first = bell.hurry();
-        assert_eq!(bell.haste(), Haste::Close);
+        assert_eq!(bell.urgency(), Urgency::Lines);
+        let first = bell.request_collection();
+        assert_eq!(bell.urgency(), Urgency::Close);
         bell.begin();
-        assert_eq!(bell.haste(), Haste::None);
-        let second = bell.hurry();
+        assert_eq!(bell.urgency(), Urgency::None);
+        let second = bell.request_collection();
         bell.finish();
         assert!(bell.is_done(first) && !bell.is_done(second));
         bell.begin();

@@ -213,10 +213,10 @@ impl ErrorLog {
             PeerAddress::Unix(_) => None,
         });
         let cause = LineCause { key, phrase: line.message.as_bytes(), client };
-        let mut told = Vec::new();
+        let mut suppressed = Vec::new();
         let mut waiting = self.waiting(worker.into());
-        let admitted = waiting.limiter.admits(cause, self.now_ms(), &mut told);
-        self.tell(&mut waiting, &told);
+        let admitted = waiting.limiter.admits(cause, self.now_ms(), &mut suppressed);
+        self.log_suppressed(&mut waiting, &suppressed);
         if admitted {
             let mut text = self.prefix(level);
             line.encode(&mut text);
@@ -227,13 +227,13 @@ impl ErrorLog {
 
     /// Passes the waiting lines to the closure, with the number of lines dropped before them.
     pub fn flush(&self, write: impl FnOnce(&[u8], u64)) {
-        let (mut lines, mut told) = (Vec::new(), Vec::new());
+        let (mut lines, mut suppressed) = (Vec::new(), Vec::new());
         let now_ms = self.now_ms();
         for LineBuffer(buffer) in &self.buffers {
             let mut waiting = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-            told.clear();
-            waiting.limiter.settle(now_ms, &mut told);
-            self.tell(&mut waiting, &told);
+            suppressed.clear();
+            waiting.limiter.settle(now_ms, &mut suppressed);
+            self.log_suppressed(&mut waiting, &suppressed);
             lines.append(&mut waiting.lines);
         }
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
@@ -257,8 +257,8 @@ impl ErrorLog {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn tell(&self, waiting: &mut Waiting, told: &[Suppressed]) {
-        for Suppressed { count, phrase, clients, has_others } in told {
+    fn log_suppressed(&self, waiting: &mut Waiting, suppressed: &[Suppressed]) {
+        for Suppressed { count, phrase, clients, has_others } in suppressed {
             let mut line = self.prefix(Level::Warn);
             // Writing to a vector cannot fail.
             let _ = write!(line, "suppressed {count} more lines within a second like: ");

@@ -192,7 +192,7 @@ impl Carrier {
                 }
             }
             CarrierEnd::Retired(reason) => {
-                session.say_goodbye(up.stream());
+                session.send_goaway(up.stream());
                 up.discard(match reason {
                     Retired::GoneAway => DiscardReason::GoneAway,
                     Retired::RequestLimit => DiscardReason::RequestLimit,
@@ -207,7 +207,7 @@ impl Carrier {
                     let peer = up.stream().peer_address().ok().flatten();
                     let peer = peer.map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
                     let message = format!("upstream broke off HTTP/2: {reason} while idle, upstream: \"{peer}\"");
-                    thread.shared.error_log.log(Level::Info, &message);
+                    thread.registry.error_log.log(Level::Info, &message);
                 }
                 session.fail(&lost);
                 if session.was_pooled() && session.begun() == 0 {

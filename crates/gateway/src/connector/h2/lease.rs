@@ -132,7 +132,7 @@ pub(crate) async fn lease_stream<C: Caller>(
             None => hub.release(thread, key, lease),
         }
     }
-    caller.say(
+    caller.log_line(
         Level::Error,
         "connections to the peer went away as fast as they were opened while connecting to upstream",
     );
@@ -155,7 +155,7 @@ async fn wait_for_stream<C: Caller>(
             Some(Given::Stream(lease)) => return Ok(lease),
             Some(Given::Failed(failed)) => {
                 if !failed.message.is_empty() {
-                    caller.say(Level::Error, &failed.message);
+                    caller.log_line(Level::Error, &failed.message);
                 }
                 return Err(failed.failure);
             }
@@ -172,7 +172,7 @@ async fn wait_for_stream<C: Caller>(
         else {
             let words =
                 "upstream timed out (110: Connection timed out), no stream became free while connecting to upstream";
-            caller.say(Level::Error, words);
+            caller.log_line(Level::Error, words);
             return Err(Failure::ConnectTimeout);
         };
         let counted = CountedWait::begin(plan.cells, thread.index);
@@ -202,7 +202,7 @@ async fn open<C: Caller>(
         return Ok(());
     }
     for _ in 0..LINE_ROUNDS_MAX {
-        let permit = match thread.shared.pool.open(thread.id(), wanted.asked.key) {
+        let permit = match thread.registry.pool.open(thread.id(), wanted.asked.key) {
             Open::Connect { permit, evicted } => {
                 drop(evicted);
                 permit
@@ -234,6 +234,6 @@ async fn open<C: Caller>(
         }
         return Ok(());
     }
-    caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
+    caller.log_line(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
     Err(Failure::ConnectFailed)
 }

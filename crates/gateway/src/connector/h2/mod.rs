@@ -9,4 +9,4 @@ mod opening;
 mod session;
 pub(crate) mod stream;
 
-pub(crate) use opening::{ForStreams, begin_idle, listen_to_idle};
+pub(crate) use opening::{ForStreams, begin_idle, read_idle};

@@ -56,7 +56,7 @@ impl ForStreams {
 
 /// An idle connection has received frames: they are read and answered, and it goes back into the pool unless they end
 /// it.
-pub(crate) fn listen_to_idle(thread: &Rc<WorkerThread>, checkout: Checkout<'static, IdleSocket>) {
+pub(crate) fn read_idle(thread: &Rc<WorkerThread>, checkout: Checkout<'static, IdleSocket>) {
     // If no task can watch the socket, it is closed with its connection.
     if let Ok(up) = Leased::reuse(checkout, thread, thread.chores.task) {
         begin_idle(thread, up);

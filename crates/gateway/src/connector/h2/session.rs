@@ -389,7 +389,7 @@ impl UpstreamSession {
     }
 
     /// Sends GOAWAY if the connection is not to be used any more.
-    pub(super) fn say_goodbye(&self, socket: &Transport) {
+    pub(super) fn send_goaway(&self, socket: &Transport) {
         let mut state = self.state.borrow_mut();
         let UpstreamState { carried, .. } = &mut *state;
         carried.prepare_out(&self.thread);

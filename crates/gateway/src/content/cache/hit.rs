@@ -34,7 +34,7 @@ const SMALL_BYTES_MAX: u64 = 16 * 1024;
 impl Exchange {
     /// Sends the cached response: found fresh, or, with `because`, after the upstream was asked.
     pub(crate) async fn send_cached(&mut self, plan: &BoundProxy, because: Option<CacheUse>) -> Step {
-        let (Some(cache), Some(caching)) = (&plan.cache, &mut self.upstream.cache) else {
+        let (Some(cache), Some(caching)) = (&plan.cache, self.upstream.caching_mut()) else {
             return Step::Reply(Reply::error(500));
         };
         caching.edits = true;
@@ -87,14 +87,14 @@ impl Exchange {
     async fn renew(&mut self, plan: &BoundProxy, cache: &CachePlan, found: Rc<CachedFile>) -> Rc<CachedFile> {
         let now_s = self.now_s();
         let stored = self.freshness(plan).unwrap_or_default();
-        let renewed = self.upstream.cache.as_mut().and_then(|caching| caching.renewed.take());
+        let renewed = self.upstream.caching_mut().and_then(|caching| caching.renewed.take());
         // If the 304 has no times, the stored response's own fields decide, and then the configuration.
         let mut said = renewed.filter(|said| said.valid_until > 0).unwrap_or(stored);
         if said.valid_until == 0 {
             let status = self.answer().map_or(0, |answer| answer.head.status);
             said.valid_until = cache.valid_s(status).map_or(0, |seconds| now_s.saturating_add(seconds));
         }
-        let Some(caching) = self.upstream.cache.as_ref().filter(|_| said.valid_until > 0) else { return found };
+        let Some(caching) = self.upstream.caching().filter(|_| said.valid_until > 0) else { return found };
         let mut found = Rc::unwrap_or_clone(found);
         let before = found.entry.encode(&caching.text, found.head());
         found.entry.valid_until = said.valid_until;

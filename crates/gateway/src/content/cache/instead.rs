@@ -27,7 +27,7 @@ impl Exchange {
             | Failure::NotAdmitted => Conditions::ERROR,
         };
         let cache = plan.cache.as_ref()?;
-        let caching = self.upstream.cache.as_ref().filter(|caching| caching.status == CacheStatus::Expired)?;
+        let caching = self.upstream.caching().filter(|caching| caching.status == CacheStatus::Expired)?;
         let found = caching.found.as_ref()?;
         // As in nginx, `stale-if-error` applies if the upstream gives no response; for its statuses the configuration
         // decides.
@@ -47,7 +47,7 @@ impl Exchange {
             return None;
         }
         let renewed = self.freshness(plan)?;
-        let caching = self.upstream.cache.as_mut()?;
+        let caching = self.upstream.caching_mut()?;
         if caching.status != CacheStatus::Expired || caching.found.is_none() {
             return None;
         }
@@ -61,7 +61,7 @@ impl Exchange {
         let Some(cache) = plan.cache.as_ref().filter(|_| self.is_cacheable()) else { return };
         let until_s = until_s.or_else(|| cache.valid_s(status).map(|seconds| now_s.saturating_add(seconds)));
         if let (Some(until_s), Some(hold)) =
-            (until_s, self.upstream.cache.as_ref().and_then(|caching| caching.hold.as_ref()))
+            (until_s, self.upstream.caching().and_then(|caching| caching.hold.as_ref()))
         {
             hold.set_status(status, until_s);
         }

@@ -37,7 +37,7 @@ impl Exchange {
         if said.is_none() {
             self.refuse_store();
         }
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.edits = said.is_some();
         }
         said
@@ -91,7 +91,7 @@ impl Exchange {
             0 => cache.valid_s(status).map(|seconds| now_s.saturating_add(seconds)),
             until => Some(until),
         };
-        let valid_until = valid_until.filter(|_| !self.says_yes(&cache.no_cache));
+        let valid_until = valid_until.filter(|_| !self.any_is_true(&cache.no_cache));
         let Some(valid_until) = valid_until else {
             self.refuse_store();
             return None;
@@ -101,7 +101,7 @@ impl Exchange {
         let value = |id| answer.head.value(id, &answer.bytes).filter(|_| validates);
         let modified_s = value(FieldId::LastModified).and_then(parse_date);
         let etag = value(FieldId::ETag).unwrap_or_default().to_vec();
-        let caching = self.upstream.cache.as_ref()?;
+        let caching = self.upstream.caching()?;
         let variant = (!said.vary.is_empty()).then(|| self.variant(caching.main, &said.vary));
         // As in nginx, the file that was looked up is replaced; another `Vary` makes the response the first variant.
         let key = match variant {
@@ -119,7 +119,7 @@ impl Exchange {
             vary: said.vary,
             variant,
         };
-        let caching = self.upstream.cache.as_ref()?;
+        let caching = self.upstream.caching()?;
         let head = answer.stored();
         if !entry.fits(&caching.text, &head) {
             self.refuse_store();
@@ -130,7 +130,7 @@ impl Exchange {
 
     /// Counts the cache status of a request, and releases the key.
     pub(crate) fn leave_cache(&mut self) {
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.zone.count(caching.status);
             caching.hold = None;
             caching.found = None;

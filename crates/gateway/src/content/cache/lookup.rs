@@ -52,7 +52,7 @@ pub(crate) enum Cached {
     Done(Step),
     /// `proxy_cache_purge`: the response with this key is removed.
     Purge(Arc<CacheZone>, Key),
-    /// The response may be stored: the state is in `upstream.cache`.
+    /// The response may be stored: the state is in `upstream.caching()`.
     Yes,
 }
 
@@ -76,7 +76,7 @@ const FIRST_READ_BYTES: usize = 20 * 1024;
 const FIRST_READ_OF_LARGE_BYTES: usize = 4 * 1024;
 
 impl Exchange {
-    /// Looks the request up. `Ask` and `Send` leave the state in `upstream.cache`.
+    /// Looks the request up. `Ask` and `Send` leave the state in `upstream.caching()`.
     pub(crate) async fn consult_cache(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Consulted {
         match self.begin_caching(plan, cache) {
             Cached::No => return Consulted::Ask,
@@ -93,7 +93,7 @@ impl Exchange {
 
     /// `proxy_cache_bypass`: the response is fetched, and may be stored.
     pub(crate) fn bypasses(&mut self, cache: &CachePlan) -> bool {
-        let bypasses = self.says_yes(&cache.bypass);
+        let bypasses = self.any_is_true(&cache.bypass);
         if bypasses {
             self.set_cache_status(CacheStatus::Bypass);
         }
@@ -102,7 +102,7 @@ impl Exchange {
 
     /// Finds the zone and the key.
     pub(crate) fn begin_caching(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Cached {
-        let is_purge = !cache.purge.is_empty() && self.says_yes(&cache.purge);
+        let is_purge = !cache.purge.is_empty() && self.any_is_true(&cache.purge);
         let is_kept = match self.routing.method() {
             Method::Get | Method::Head => true,
             Method::Post => cache.keeps_post,
@@ -133,7 +133,7 @@ impl Exchange {
             ));
             return Cached::No;
         }
-        self.upstream.cache = Some(Box::new(Caching {
+        self.upstream.begin_caching(Caching {
             zone,
             text,
             main,
@@ -147,19 +147,19 @@ impl Exchange {
             renewed: None,
             edits: false,
             validators: (None, Vec::new()),
-        }));
+        });
         Cached::Yes
     }
 
     fn set_cache_status(&mut self, status: CacheStatus) {
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.status = status;
         }
     }
 
     /// The upstream's response is not stored.
     pub(super) fn refuse_store(&mut self) {
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.cacheable = false;
         }
     }
@@ -234,11 +234,11 @@ impl Exchange {
     async fn find_cached(&mut self, cache: &CachePlan) -> Consulted {
         let now_s = self.now_s();
         let Some((mut key, main, zone)) =
-            self.upstream.cache.as_ref().map(|caching| (caching.key, caching.main, Arc::clone(&caching.zone)))
+            self.upstream.caching().map(|caching| (caching.key, caching.main, Arc::clone(&caching.zone)))
         else {
             return Consulted::Ask;
         };
-        let Ok((mut hold, mut found)) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+        let Ok((mut hold, mut found)) = zone.enter(self.thread.registry, key, main, cache.min_uses, now_s) else {
             let message = format!("cache zone \"{}\" is full of keys in use; the response is not cached", zone.name);
             self.log_at(Level::Alert, &message);
             return self.ask_without_storing();
@@ -260,11 +260,11 @@ impl Exchange {
             match opened {
                 OpenedCached::Variant(variant) if key == main => {
                     key = variant;
-                    let Ok(entered) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+                    let Ok(entered) = zone.enter(self.thread.registry, key, main, cache.min_uses, now_s) else {
                         return self.ask_without_storing();
                     };
                     (hold, found) = entered;
-                    if let Some(caching) = &mut self.upstream.cache {
+                    if let Some(caching) = self.upstream.caching_mut() {
                         caching.key = key;
                     }
                     continue;
@@ -295,7 +295,7 @@ impl Exchange {
                     Locked::ClientGone => return Consulted::Done(self.client_left()),
                 }
             }
-            if let Some(caching) = &mut self.upstream.cache {
+            if let Some(caching) = self.upstream.caching_mut() {
                 caching.hold = Some(hold);
             }
             return Consulted::Ask;
@@ -373,7 +373,7 @@ impl Exchange {
 
     /// Whether the response that another exchange is storing answers this request.
     fn judge_fill(&self, fill: &Arc<Fill>) -> OpenedCached {
-        let Some(caching) = self.upstream.cache.as_ref().filter(|caching| caching.text == fill.known.text) else {
+        let Some(caching) = self.upstream.caching().filter(|caching| caching.text == fill.known.text) else {
             return OpenedCached::Nothing;
         };
         let entry = &fill.known.entry;
@@ -386,7 +386,7 @@ impl Exchange {
         if !entry.is_fresh(self.now_s()) || self.asks_for_several_ranges() {
             return OpenedCached::Nothing;
         }
-        let joined = fill.join(wake_token(self.thread.index, self.task()), self.thread.shared);
+        let joined = fill.join(wake_token(self.thread.index, self.task()), self.thread.registry);
         joined.map_or(OpenedCached::Nothing, OpenedCached::Fill)
     }
 
@@ -398,7 +398,7 @@ impl Exchange {
 
     /// Sends a response while another exchange stores it.
     fn follow(&mut self, hold: CacheHold, reader: Reader) {
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.status = CacheStatus::Hit;
             caching.followed = Some(reader);
             caching.hold = Some(hold);
@@ -423,7 +423,7 @@ impl Exchange {
         } else {
             (CacheStatus::Expired, false)
         };
-        if let Some(caching) = &mut self.upstream.cache {
+        if let Some(caching) = self.upstream.caching_mut() {
             caching.status = status;
             caching.validators = (file.entry.modified_s, file.entry.etag.clone());
             caching.found = Some(file);
@@ -461,7 +461,7 @@ impl Exchange {
                 None => return OpenedCached::Nothing,
             },
         };
-        let Some(caching) = &self.upstream.cache else { return OpenedCached::Nothing };
+        let Some(caching) = self.upstream.caching() else { return OpenedCached::Nothing };
         if file.key() != caching.text {
             let path = zone.path_of(key);
             zone.bad_files.fetch_add(1, Ordering::Relaxed);

@@ -43,7 +43,7 @@ impl Exchange {
 
     /// Bytes of the response that are buffered for a client that does not accept them.
     pub(crate) fn buffer_bytes(&self, plan: &BoundProxy) -> usize {
-        match self.says_buffering(plan) {
+        match self.asks_for_buffering(plan) {
             Some(buffered) => plan.accel_buffer_bytes[usize::from(buffered)],
             None => plan.buffer_bytes,
         }
@@ -51,11 +51,11 @@ impl Exchange {
 
     /// Whether received data is passed on at once, also by a compressor.
     pub(crate) fn flushes(&self, plan: &BoundProxy) -> bool {
-        self.says_buffering(plan).map_or(plan.flushes, |buffered| !buffered)
+        self.asks_for_buffering(plan).map_or(plan.flushes, |buffered| !buffered)
     }
 
     /// The value of `X-Accel-Buffering`, if the proxy honours it.
-    fn says_buffering(&self, plan: &BoundProxy) -> Option<bool> {
+    fn asks_for_buffering(&self, plan: &BoundProxy) -> Option<bool> {
         let answer = self.answer().filter(|_| plan.obeys_buffering)?;
         match answer.head.value(FieldId::XAccelBuffering, &answer.bytes)? {
             said if said.eq_ignore_ascii_case(b"no") => Some(false),

@@ -103,7 +103,7 @@ impl Exchange {
             },
             Err(failure) => Err(failure),
         };
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.note_wait(times);
         }
         let up = match leased {
@@ -111,7 +111,7 @@ impl Exchange {
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
         let (now, local) = (self.thread.reactor.now_us(), self.generation.wants_upstream_local);
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.reused = up.is_reused();
             let waited_us = now.since(record.began_at).saturating_sub(record.connect_us.unwrap_or(0));
             record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_us / 1000;
@@ -167,7 +167,7 @@ impl Exchange {
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             let more = self.send_more(&mut sending, &up, body);
-            if let Some(record) = self.upstream.attempts.last_mut() {
+            if let Some(record) = self.upstream.attempt_mut() {
                 record.bytes_sent = sending.sent_bytes();
             }
             if let Err(end) = more {
@@ -351,7 +351,7 @@ impl Exchange {
             self.down.ending.break_off(reason);
         }
         let now = self.thread.reactor.now_us();
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.response_us = Some(now.since(record.began_at));
             record.response_length = relay.body.received;
             record.bytes_received += relay.body.received - relay.preread;
@@ -390,7 +390,7 @@ impl Exchange {
             Box::pin(self.finish_saved(saving)).await;
         }
         if let Some(from) = relay.behind {
-            let reader = fill.map(|fill| Reader::of_owner(fill, self.thread.shared));
+            let reader = fill.map(|fill| Reader::of_owner(fill, self.thread.registry));
             Box::pin(self.send_rest(reader, from, relay_plan.buffer_bytes)).await;
         }
         AttemptEnd::Served
@@ -452,7 +452,7 @@ impl Exchange {
     /// Settles the connection of a response that is not passed on.
     fn settle_unread(&mut self, up: UpstreamSide, seen: BodySeen, sending: &Sending) {
         let now = self.thread.reactor.now_us();
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.response_us = Some(now.since(record.began_at));
         }
         if seen == BodySeen::Whole {
@@ -460,7 +460,7 @@ impl Exchange {
             self.give_back(up, Reuse { request_sent, keepalive, ..Reuse::default() });
         } else {
             let reason = DiscardReason::ResponseBodyUnread;
-            if let Some(record) = self.upstream.attempts.last_mut() {
+            if let Some(record) = self.upstream.attempt_mut() {
                 record.close_reason = Some(reason);
             }
             up.discard(reason);
@@ -469,7 +469,7 @@ impl Exchange {
 
     fn give_back(&mut self, up: UpstreamSide, reuse: Reuse) {
         let reason = up.finish(reuse, self.answer(), &self.thread);
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.close_reason = reason;
         }
     }

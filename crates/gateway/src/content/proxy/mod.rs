@@ -147,7 +147,7 @@ impl Exchange {
             Ok(body) => body,
             Err(reply) => return self.end_call(Tried::Step(Step::Reply(reply))).without_cache(),
         };
-        self.upstream.cache = None;
+        self.upstream.end_caching();
         // As in nginx, a response that may be saved is received to its end, even if its client has left.
         self.upstream.ignore_abort(plan.ignore_client_abort || plan.store.is_some());
         let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel()) else {
@@ -183,7 +183,7 @@ impl Exchange {
             return self.end_call(Tried::Step(Step::Reply(reply)));
         }
         self.note_asked();
-        self.upstream.attempts.proxies += 1;
+        self.upstream.begin_proxy();
         let mut tries = self.first_try(plan, held);
         let tried = self.try_peers(plan, body, &mut tries).await;
         self.upstream.leave_seat();
@@ -243,7 +243,7 @@ impl Exchange {
                     return Tried::Cached(because);
                 }
                 AttemptEnd::Failed { failure, sent } => {
-                    if let Some(record) = self.upstream.attempts.last_mut() {
+                    if let Some(record) = self.upstream.attempt_mut() {
                         record.failure = Some(failure);
                         record.status = failed_status(failure).unwrap_or(record.status);
                     }
@@ -289,7 +289,7 @@ impl Exchange {
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
         let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
-        self.upstream.sit(seat);
+        self.upstream.take_seat(seat);
         Ok(index)
     }
 
@@ -337,7 +337,7 @@ impl Exchange {
 
     /// Reports the peer's response times to the balancer.
     fn learn_times(&self, plan: &BoundProxy, tries: &Tries, index: usize) {
-        let times = self.upstream.attempts.all.last().map(|attempt| (attempt.header_ms(), attempt.response_ms()));
+        let times = self.upstream.attempts().last().map(|attempt| (attempt.header_ms(), attempt.response_ms()));
         if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
             set.balance.took(index, header_ms, response_ms);
         }
@@ -345,7 +345,7 @@ impl Exchange {
 
     /// The head of the response has come, and will be served.
     pub(crate) fn head_came(&mut self, plan: &BoundProxy, tries: &Tries) {
-        if let Some(peer) = self.upstream.attempts.all.last().map(|attempt| attempt.peer as usize) {
+        if let Some(peer) = self.upstream.attempts().last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
         }
         if let (Some(seat), Some(set)) = (self.upstream.seat_mut(), plan.group.members.of(&tries.choice.held)) {
@@ -431,21 +431,20 @@ impl Exchange {
     /// Starts the record of an attempt.
     pub(crate) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
         let record = AttemptRecord::new(self, peer);
-        self.upstream.attempts.all.push(record);
-        self.upstream.attempts.all.last_mut().expect("one was just put there")
+        self.upstream.begin_attempt(record)
     }
 
     /// Records the time of an attempt that brought no whole response.
     fn end_attempt(&mut self) {
         let now = self.thread.reactor.now_us();
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.response_us.get_or_insert(now.since(record.began_at));
         }
     }
 
     /// Counts a finished attempt for the status page.
     fn count_attempt(&self, peer: Option<&BoundPeer>, failed: bool) {
-        let (Some(peer), Some(record)) = (peer, self.upstream.attempts.all.last()) else { return };
+        let (Some(peer), Some(record)) = (peer, self.upstream.attempts().last()) else { return };
         let counted = Counted {
             connect_us: record.connect_us,
             reused: record.reused,

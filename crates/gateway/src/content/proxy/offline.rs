@@ -20,7 +20,7 @@ impl Exchange {
     /// As [`Exchange::proxy`], up to the connection.
     pub(super) async fn proxy_offline<T: Tracer>(&mut self, plan: &BoundProxy, held: HeldPeers, trace: T) -> Step {
         self.begin_call(plan);
-        self.upstream.cache = None;
+        self.upstream.end_caching();
         if let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel())
             && let Some(step) = self.cache_offline(plan, cache, trace)
         {

@@ -220,7 +220,7 @@ impl Exchange {
         upload: &mut Upload<'_>,
         plan: &RelayPlan,
     ) -> RelayEnd {
-        self.thread.shared.faults.pass(Fault::Relay);
+        self.thread.registry.faults.pass(Fault::Relay);
         let mut ask = plan.buffer_bytes;
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
@@ -412,8 +412,8 @@ mod tests {
 
     /// A client that keeps what it gets in memory.
     fn client() -> (Downstream, Subrequest) {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
-        let thread = Rc::new(WorkerThread::new(0, shared, Reactor::new().expect("a reactor")));
+        let registry = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).expect("a registry");
+        let thread = Rc::new(WorkerThread::new(0, registry, Reactor::new().expect("a reactor")));
         let client = SupposedClient {
             listener: ListenerId(0),
             peer: PeerAddress::Ip(([127, 0, 0, 1], 1).into()),

@@ -149,7 +149,7 @@ impl Exchange {
 
     /// The client's method, or that of `proxy_method` unless that is empty.
     fn write_upstream_method(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
-        if self.upstream.cache.as_ref().is_some_and(|caching| caching.converts_head) {
+        if self.upstream.caching().is_some_and(|caching| caching.converts_head) {
             return out.extend_from_slice(b"GET");
         }
         if let Some(method) = &plan.method {

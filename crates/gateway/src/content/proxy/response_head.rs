@@ -86,7 +86,7 @@ impl Exchange {
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = if self.location().changes_bodies() { most.min(GZIP_TURN_BYTES) } else { most };
             let read = up.receive_head(most, |incoming, bytes| {
-                if let Some(record) = self.upstream.attempts.last_mut() {
+                if let Some(record) = self.upstream.attempt_mut() {
                     record.bytes_received += incoming.received_bytes(bytes);
                 }
                 let receiving = Receiving { plan, tries, incoming, is_reused };
@@ -181,7 +181,7 @@ impl Exchange {
     pub(super) fn note_head(&mut self) {
         let now = self.thread.reactor.now_us();
         let status = self.answer_mut().head.status;
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             record.header_us = Some(now.since(record.began_at));
             record.status = status;
         }

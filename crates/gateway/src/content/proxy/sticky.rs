@@ -59,7 +59,7 @@ impl Exchange {
 
     /// Adds the cookie that tells the client its peer.
     pub(crate) fn fill_sticky(&self, plan: &BoundProxy, head: &mut ReplyHead) {
-        let Some(attempt) = self.upstream.attempts.all.last() else { return };
+        let Some(attempt) = self.upstream.attempts().last() else { return };
         let Some(set) = plan.group.members.of(&attempt.held) else { return };
         let sid = set.balance.sid(attempt.peer as usize);
         match &plan.group.sticky {

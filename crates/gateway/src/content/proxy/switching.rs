@@ -47,7 +47,7 @@ impl Exchange {
         if let Some(reason) = fault {
             return HeadStep::Failed(HeadFault::invalid(reason));
         }
-        if let Some(record) = self.upstream.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempt_mut() {
             // The tunnel counts its own bytes.
             record.bytes_received -= rest.len() as u64;
         }

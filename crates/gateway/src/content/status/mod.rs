@@ -99,8 +99,8 @@ fn quality_of(range: &[u8]) -> u32 {
 
 /// Renders the present status as a document. It locks each worker's shard for a moment and asks the kernel about
 /// listeners, so no worker calls it.
-pub(crate) fn render(shared: &Registry, generation: &Generation, format: StatusFormat) -> Vec<u8> {
-    let snapshot = Snapshot::of_all(shared, generation);
+pub(crate) fn render(registry: &Registry, generation: &Generation, format: StatusFormat) -> Vec<u8> {
+    let snapshot = Snapshot::of_all(registry, generation);
     match format {
         StatusFormat::Html => page::render(&snapshot).into_bytes(),
         // The snapshot is strings and numbers: serialising it cannot fail.

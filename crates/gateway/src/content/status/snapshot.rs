@@ -280,32 +280,32 @@ pub(crate) struct Bucket {
 
 impl Snapshot {
     /// Everything, of all processes. It may block: on the shards' locks, and on files of the kernel.
-    pub(crate) fn of_all(shared: &Registry, generation: &Generation) -> Self {
-        let mut all = Self::take_and_publish(shared, generation);
-        all.add_others(shared);
-        all.recent = recent(shared, &all.requests, &all.locations);
+    pub(crate) fn of_all(registry: &Registry, generation: &Generation) -> Self {
+        let mut all = Self::take_and_publish(registry, generation);
+        all.add_others(registry);
+        all.recent = recent(registry, &all.requests, &all.locations);
         all
     }
 
     /// Collects everything of this process, without what was counted since the status before.
-    fn take(shared: &Registry, generation: &Generation) -> Self {
+    fn take(registry: &Registry, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();
-        let checked = checks::by_peer(&shared.checks);
-        let groups: Vec<GroupStatus> = shared
+        let checked = checks::by_peer(&registry.checks);
+        let groups: Vec<GroupStatus> = registry
             .status
             .listed_groups()
             .iter()
-            .map(|group| group_status(shared, group, |peer| check_status(&checked, group, peer, now_s)))
+            .map(|group| group_status(registry, group, |peer| check_status(&checked, group, peer, now_s)))
             .collect();
         let peers: BTreeSet<&str> =
             groups.iter().flat_map(|group| &group.peers).map(|peer| peer.address.as_str()).collect();
-        let ports = room::ports(shared, &peers);
+        let ports = room::ports(registry, &peers);
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             nginx_version: NGINX_VERSION.into(),
-            started_at_s: shared.started_at_s,
-            uptime_s: now_s.saturating_sub(shared.started_at_s),
+            started_at_s: registry.started_at_s,
+            uptime_s: now_s.saturating_sub(registry.started_at_s),
             generation: generation.number,
             configuration: ConfigurationStatus {
                 loaded_at_s: generation.loaded_at_s,
@@ -313,39 +313,39 @@ impl Snapshot {
             },
             recent: RecentStatus::default(),
             processes: 1,
-            workers: shared.workers(),
-            connections: connections(shared),
-            requests: requests(shared),
-            http2: http2(shared),
-            http2_upstreams: http2_upstreams(shared),
-            tls: tls(shared),
-            listeners: kernel::queues(&shared.status.listed_listeners()),
+            workers: registry.workers(),
+            connections: connections(registry),
+            requests: requests(registry),
+            http2: http2(registry),
+            http2_upstreams: http2_upstreams(registry),
+            tls: tls(registry),
+            listeners: kernel::queues(&registry.status.listed_listeners()),
             listen_overflows: overflows.map(|found| found.overflows),
             listen_drops: overflows.map(|found| found.drops),
-            spans: spans(shared),
-            log_lines_dropped: log_lines_dropped(shared, generation),
-            memory: room::memory(shared),
-            overload: room::overload(shared),
-            errors: shared.recent_errors.list(),
-            locations: locations(shared.status.listed_routes()),
+            spans: spans(registry),
+            log_lines_dropped: log_lines_dropped(registry, generation),
+            memory: room::memory(registry),
+            overload: room::overload(registry),
+            errors: registry.recent_errors.list(),
+            locations: locations(registry.status.listed_routes()),
             groups,
             ports,
-            resolvers: resolvers(shared),
+            resolvers: resolvers(registry),
             caches: caches::caches(generation),
         }
     }
 }
 
-fn sum(shared: &Registry, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
-    shared.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
+fn sum(registry: &Registry, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+    registry.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
 }
 
-fn connections(shared: &Registry) -> Connections {
-    let totals = shared.totals();
+fn connections(registry: &Registry) -> Connections {
+    let totals = registry.totals();
     let losses = DatagramLoss::LABELS.iter().enumerate();
-    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason])));
+    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(registry, |of| &of.closed[reason])));
     let place = |reason: CloseReason| DRAINED.iter().position(|one| *one == reason).unwrap_or_default();
-    let drained = DRAINED.map(|reason| (reason.label(), sum(shared, |of| &of.drained[place(reason)])));
+    let drained = DRAINED.map(|reason| (reason.label(), sum(registry, |of| &of.drained[place(reason)])));
     Connections {
         accepted: totals.accepted,
         handled: totals.handled,
@@ -354,29 +354,29 @@ fn connections(shared: &Registry) -> Connections {
         reading: totals.reading,
         writing: totals.writing,
         waiting: totals.waiting,
-        tunnels: sum(shared, |of| &of.tunnels),
-        draining: sum(shared, |of| &of.draining),
+        tunnels: sum(registry, |of| &of.tunnels),
+        draining: sum(registry, |of| &of.draining),
         drained: labelled(drained),
         closed: labelled(closed),
-        datagrams_dropped: labelled(losses.map(|(at, label)| (*label, sum(shared, |of| &of.datagrams_lost[at])))),
+        datagrams_dropped: labelled(losses.map(|(at, label)| (*label, sum(registry, |of| &of.datagrams_lost[at])))),
     }
 }
 
-fn requests(shared: &Registry) -> Requests {
+fn requests(registry: &Registry) -> Requests {
     let classes = CLASSES.iter().enumerate();
     let refusals = JwtRefusal::LABELS.iter().enumerate();
     Requests {
-        total: sum(shared, |of| &of.requests),
-        under_way: sum(shared, |of| &of.exchanges),
-        panics: sum(shared, |of| &of.bugs),
-        user_file_bad_lines: shared.user_files.bad_lines(),
-        jwt_refused: labelled(refusals.map(|(at, label)| (*label, sum(shared, |of| &of.jwt_refused[at])))),
-        jwt_keys_failed: sum(shared, |of| &of.jwt_keys_failed),
-        responses: labelled(classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place])))),
+        total: sum(registry, |of| &of.requests),
+        under_way: sum(registry, |of| &of.exchanges),
+        panics: sum(registry, |of| &of.bugs),
+        user_file_bad_lines: registry.user_files.bad_lines(),
+        jwt_refused: labelled(refusals.map(|(at, label)| (*label, sum(registry, |of| &of.jwt_refused[at])))),
+        jwt_keys_failed: sum(registry, |of| &of.jwt_keys_failed),
+        responses: labelled(classes.map(|(place, class)| (*class, sum(registry, |of| &of.responses[place])))),
     }
 }
 
-fn recent(shared: &Registry, requests: &Requests, locations: &[LocationStatus]) -> RecentStatus {
+fn recent(registry: &Registry, requests: &Requests, locations: &[LocationStatus]) -> RecentStatus {
     let mut durations = Durations::default();
     for location in locations {
         let counts = location.duration.buckets.iter().map(|bucket| bucket.count);
@@ -389,7 +389,7 @@ fn recent(shared: &Registry, requests: &Requests, locations: &[LocationStatus]) 
         server_errors: requests.responses.get("5xx").copied().unwrap_or_default(),
         durations,
     };
-    let (counted, interval_ms) = shared.meter.since_last(now);
+    let (counted, interval_ms) = registry.meter.since_last(now);
     let bound = |percent| counted.durations.quantile_us(percent).map(|microseconds| microseconds as f64 / 1000.0);
     RecentStatus {
         seconds: interval_ms as f64 / 1000.0,
@@ -411,38 +411,38 @@ fn locations(routes: Vec<(RouteName, RouteSums)>) -> Vec<LocationStatus> {
     routes.into_iter().map(status).collect()
 }
 
-fn http2(shared: &Registry) -> Http2Status {
+fn http2(registry: &Registry) -> Http2Status {
     Http2Status {
-        connections: sum(shared, |of| &of.http2_connections),
-        streams: sum(shared, |of| &of.streams),
-        connection_faults: http2_faults(shared, |of| &of.http2_faults),
-        stream_faults: http2_faults(shared, |of| &of.http2_stream_faults),
+        connections: sum(registry, |of| &of.http2_connections),
+        streams: sum(registry, |of| &of.streams),
+        connection_faults: http2_faults(registry, |of| &of.http2_faults),
+        stream_faults: http2_faults(registry, |of| &of.http2_stream_faults),
     }
 }
 
-fn http2_upstreams(shared: &Registry) -> Http2Status {
+fn http2_upstreams(registry: &Registry) -> Http2Status {
     Http2Status {
-        connections: sum(shared, |of| &of.upstream_http2_connections),
-        streams: sum(shared, |of| &of.upstream_streams),
-        connection_faults: http2_faults(shared, |of| &of.upstream_http2_faults),
-        stream_faults: http2_faults(shared, |of| &of.upstream_http2_stream_faults),
+        connections: sum(registry, |of| &of.upstream_http2_connections),
+        streams: sum(registry, |of| &of.upstream_streams),
+        connection_faults: http2_faults(registry, |of| &of.upstream_http2_faults),
+        stream_faults: http2_faults(registry, |of| &of.upstream_http2_stream_faults),
     }
 }
 
-fn http2_faults(shared: &Registry, of: fn(&Counters) -> &FaultCounts) -> Labelled {
+fn http2_faults(registry: &Registry, of: fn(&Counters) -> &FaultCounts) -> Labelled {
     let names = Reason::NAMES.iter().enumerate();
-    labelled(names.map(|(place, why)| (*why, sum(shared, |counters| &of(counters).all()[place]))))
+    labelled(names.map(|(place, why)| (*why, sum(registry, |counters| &of(counters).all()[place]))))
 }
 
-fn tls(shared: &Registry) -> TlsStatus {
+fn tls(registry: &Registry) -> TlsStatus {
     let kinds = ["full", "resumed"].into_iter().enumerate();
     let failures = |of: fn(&Counters) -> &[AtomicU64]| {
         let failures = HANDSHAKE_FAILURES.into_iter().enumerate();
-        labelled(failures.map(|(place, why)| (why, sum(shared, |counters| &of(counters)[place]))))
+        labelled(failures.map(|(place, why)| (why, sum(registry, |counters| &of(counters)[place]))))
     };
-    let certificates = shared.certificates_in_use().into_iter();
+    let certificates = registry.certificates_in_use().into_iter();
     TlsStatus {
-        handshakes: labelled(kinds.map(|(place, kind)| (kind, sum(shared, |of| &of.handshakes[place])))),
+        handshakes: labelled(kinds.map(|(place, kind)| (kind, sum(registry, |of| &of.handshakes[place])))),
         handshakes_failed: failures(|of| &of.handshakes_failed),
         upstream_handshakes_failed: failures(|of| &of.upstream_handshakes_failed),
         certificates: certificates
@@ -455,14 +455,14 @@ fn tls(shared: &Registry) -> TlsStatus {
     }
 }
 
-fn spans(shared: &Registry) -> Labelled {
-    let SpanCounts { exported, dropped, failed } = shared.spans.counts();
+fn spans(registry: &Registry) -> Labelled {
+    let SpanCounts { exported, dropped, failed } = registry.spans.counts();
     labelled([("exported", exported), ("dropped", dropped), ("failed", failed)])
 }
 
-fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<String, u64> {
+fn log_lines_dropped(registry: &Registry, generation: &Generation) -> BTreeMap<String, u64> {
     let own = generation.error_logs.iter().map(|log| log.dropped_total()).sum::<u64>();
-    let errors = shared.error_log.dropped_total() + own;
+    let errors = registry.error_log.dropped_total() + own;
     let mut dropped = BTreeMap::from([("error_log".to_owned(), errors)]);
     for sink in &generation.sinks {
         *dropped.entry(sink.place().to_string()).or_default() += sink.dropped_total();
@@ -470,8 +470,8 @@ fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<Str
     dropped
 }
 
-fn resolvers(shared: &Registry) -> Vec<ResolverStatus> {
-    let zones = shared.names.zones().into_iter().map(|(zone, counts)| {
+fn resolvers(registry: &Registry) -> Vec<ResolverStatus> {
+    let zones = registry.names.zones().into_iter().map(|(zone, counts)| {
         let failed = NameFailure::ALL.into_iter().map(NameFailure::label).zip(counts.failed);
         ResolverStatus { zone: zone.into(), lookups: labelled(failed.chain([("noerror", counts.found)])) }
     });
@@ -488,8 +488,8 @@ fn check_status(
     Some(CheckStatus::new(standing, Millis(reactor::monotonic_millis().0), now_s))
 }
 
-fn group_status(shared: &Registry, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
-    let pooled = shared.pool.snapshot(group.id);
+fn group_status(registry: &Registry, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
+    let pooled = registry.pool.snapshot(group.id);
     let sums = group.cells.sums();
     let discarded = DiscardReason::ALL.map(|reason| (reason.label(), pooled.counts.discarded[reason.index()]));
     GroupStatus {
@@ -510,7 +510,7 @@ fn group_status(shared: &Registry, group: &ListedGroup, check: impl Fn(&str) -> 
             .iter()
             .map(|peer| {
                 let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
-                let pooled = peer.id.map_or(none, |id| shared.pool.peer_snapshot(id));
+                let pooled = peer.id.map_or(none, |id| registry.pool.peer_snapshot(id));
                 peer_status(&peer.label, pooled, &peer.cells.sums(), check(&peer.label))
             })
             .collect(),

@@ -9,6 +9,16 @@ use http1::{Field, FieldId, Version};
 use std::iter::{self, Peekable};
 use std::slice;
 
+/// What the exchange decides about HTTP/1's own fields.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::downstream) struct Agreed {
+    pub(in crate::downstream) asked_for_head: bool,
+    /// The version of the request.
+    pub(in crate::downstream) version: Version,
+    /// The connection continues.
+    pub(in crate::downstream) keepalive: bool,
+}
+
 /// What HTTP/1's own fields depend on, besides the head itself.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::downstream) struct Terms {
@@ -20,12 +30,8 @@ pub(in crate::downstream) struct Terms {
 }
 
 impl Terms {
-    pub(in crate::downstream) fn new(
-        asked_for_head: bool,
-        version: Version,
-        words: ClientWords,
-        keepalive: bool,
-    ) -> Self {
+    pub(super) fn new(agreed: Agreed, words: ClientWords) -> Self {
+        let Agreed { asked_for_head, version, keepalive } = agreed;
         let ClientWords { chunks, keepalive_seconds } = words;
         Self { asked_for_head, chunks: version == Version::Http11 && chunks, keepalive, keepalive_seconds }
     }
@@ -182,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_encoded_in_the_order_and_the_spelling_of_its_fields() {
+    fn a_head_keeps_order_and_spelling_of_its_fields() {
         let fields = "HTTP/1.1 200 OK then\r\nserver: up\r\nX-A: odd\r\nVary: x\r\nX-B: 1\r\n";
         let own = "Content-Length: 5\r\nConnection: keep-alive\r\n\r\n";
         assert_eq!(encoded(TERMS, &filled()), format!("{fields}{own}"));
     }
 
     #[test]
-    fn the_client_and_what_is_known_of_the_body_decide_its_framing() {
+    fn client_and_known_length_decide_the_framing() {
         let head = |length, has_trailers| {
             let mut head = filled();
             (head.length, head.has_trailers) = (length, has_trailers);

@@ -9,7 +9,7 @@ pub(crate) mod proxy_header;
 use crate::base::buffer::{Flushed, Spill};
 use crate::downstream::ClientWords;
 use crate::downstream::h1::connection::Connection;
-use crate::downstream::h1::head::{Terms, encode_lines};
+use crate::downstream::h1::head::{Agreed, Terms, encode_lines};
 use crate::downstream::reply_head::{Fields, HeadView};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK, encode_last_chunk};
 use reactor::OpenFile;
@@ -45,7 +45,7 @@ pub(crate) struct H1 {
     /// Only [`Self::flush`] writes to the socket.
     held_back: bool,
     /// The location's settings for HTTP/1's own fields.
-    pub(super) words: ClientWords,
+    words: ClientWords,
 }
 
 impl H1 {
@@ -63,16 +63,25 @@ impl H1 {
         }
     }
 
-    pub(super) fn send_head(&mut self, terms: Terms, view: HeadView<'_>, body: &[u8], last: bool) -> io::Result<()> {
-        let wire = self.begin_head(terms, view);
+    pub(super) fn set_words(&mut self, words: ClientWords) {
+        self.words = words;
+    }
+
+    /// What the fields of HTTP/1 depend on now.
+    pub(super) fn terms(&self, agreed: Agreed) -> Terms {
+        Terms::new(agreed, self.words)
+    }
+
+    pub(super) fn send_head(&mut self, agreed: Agreed, view: HeadView<'_>, body: &[u8], last: bool) -> io::Result<()> {
+        let wire = self.begin_head(agreed, view);
         let sent = self.send_framed(&wire, body, last);
         view.head.put_wire(wire);
         sent
     }
 
-    pub(super) fn send_interim(&mut self, terms: Terms, view: HeadView<'_>) -> io::Result<()> {
+    pub(super) fn send_interim(&mut self, agreed: Agreed, view: HeadView<'_>) -> io::Result<()> {
         let mut wire = view.head.take_wire();
-        terms.encode(view, &mut wire);
+        self.terms(agreed).encode(view, &mut wire);
         let sent = self.write(&[&wire]);
         view.head.put_wire(wire);
         sent
@@ -82,8 +91,8 @@ impl H1 {
         self.send_framed(&[], body, last)
     }
 
-    pub(super) fn send_head_of_file(&mut self, terms: Terms, view: HeadView<'_>, begun: &[u8]) -> io::Result<()> {
-        let wire = self.begin_head(terms, view);
+    pub(super) fn send_head_of_file(&mut self, agreed: Agreed, view: HeadView<'_>, begun: &[u8]) -> io::Result<()> {
+        let wire = self.begin_head(agreed, view);
         let begun = match &mut self.framing {
             Framing::Length(left) => {
                 let begun = &begun[..begun.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
@@ -113,7 +122,8 @@ impl H1 {
     }
 
     /// Encodes the final head, which the caller sends next.
-    fn begin_head(&mut self, terms: Terms, view: HeadView<'_>) -> Vec<u8> {
+    fn begin_head(&mut self, agreed: Agreed, view: HeadView<'_>) -> Vec<u8> {
+        let terms = self.terms(agreed);
         self.framing = terms.framing(view.head);
         self.with_trailers = view.head.has_trailers;
         let mut wire = view.head.take_wire();

@@ -204,7 +204,7 @@ impl Session {
     }
 
     /// Sends GOAWAY, as far as the socket accepts it.
-    pub(crate) fn say_goodbye(&self, code: ErrorCode) {
+    pub(crate) fn send_goaway(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
         let Carried { engine, out, .. } = &mut state.carried;
@@ -222,7 +222,7 @@ impl Session {
     }
 
     /// Takes the connection out; the remaining streams see that their client has left.
-    pub(crate) fn kill(&self) -> Option<Box<Connection>> {
+    pub(crate) fn detach(&self) -> Option<Box<Connection>> {
         let mut state = self.state.borrow_mut();
         let connection = state.connection.take()?;
         if !state.carried.streams.is_empty() {

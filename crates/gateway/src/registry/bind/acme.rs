@@ -29,7 +29,7 @@ impl Binding<'_> {
         });
         let orders = orders.collect();
         if may_staple {
-            self.shared.certificates.bell.ring();
+            self.registry.certificates.bell.ring();
         }
         orders
     }

@@ -12,7 +12,7 @@ impl Binding<'_> {
     pub(super) fn caches(&mut self) -> Vec<Arc<CacheZone>> {
         let zones = self.plan.cache_zones.iter().map(|plan| {
             let identity = (plan.name.clone(), plan.directory.clone(), plan.levels);
-            let memory = self.shared.zone_memory(&plan.spec());
+            let memory = self.registry.zone_memory(&plan.spec());
             // A configuration between had no such cache: the memory is another one, and so is the cache.
             self.known.caches.retain(|known, zone| *known != identity || zone.shares(memory.as_ref()));
             let zone = self.known.caches.entry(identity).or_insert_with(|| Arc::new(CacheZone::new(plan, memory)));

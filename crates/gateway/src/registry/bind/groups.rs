@@ -68,7 +68,7 @@ impl Binding<'_> {
         (bound.peer_states, self.known.drained) = states.finish();
         for guests in &self.plan.guests {
             let used = self.plan.group_uses.get(guests.group.0);
-            match Guests::new(self.shared, interned_of(&groups, used.group).id, used.sharing.clone()) {
+            match Guests::new(self.registry, interned_of(&groups, used.group).id, used.sharing.clone()) {
                 Ok(made) => bound.guests.push(made),
                 Err(error) => self.found.push(Diagnostic::error(guests.span, error.to_string())),
             }
@@ -96,7 +96,7 @@ impl Binding<'_> {
             Some(StickyPlan::Learn(_)) => Some(self.sessions(plan)?),
             _ => None,
         };
-        let id = match self.shared.pool.intern_group(&plan.name, &plan.limits) {
+        let id = match self.registry.pool.intern_group(&plan.name, &plan.limits) {
             Ok(id) => id,
             Err(error) => {
                 self.found.push(Diagnostic::error(plan.span, error.to_string()));
@@ -107,7 +107,7 @@ impl Binding<'_> {
             return Some(InternedGroup { id, sessions, peers: Peers::Moving(Arc::clone(moving)) });
         }
         let (health, line) = (Arc::clone(&self.known.health), self.line(plan));
-        let recipe = Recipe { shared: self.shared, health, plan: Arc::clone(plan), id, line };
+        let recipe = Recipe { registry: self.registry, health, plan: Arc::clone(plan), id, line };
         let peers = if plan.follows_names() {
             let moving = MovingGroup::new(recipe);
             moving.follow();
@@ -122,7 +122,7 @@ impl Binding<'_> {
 
     fn group_use(&mut self, used: &GroupUse, interned: &InternedGroup) -> Arc<BoundGroup> {
         let plan = Arc::clone(self.plan.groups.get(used.group.0));
-        let cells = self.shared.status.group(&plan.name, interned.id);
+        let cells = self.registry.status.group(&plan.name, interned.id);
         let sessions = interned.sessions.clone();
         match &interned.peers {
             Peers::Fixed { recipe, candidates, balance } => {
@@ -150,9 +150,9 @@ impl Binding<'_> {
     /// The line for requests without an available peer. A group name has the same line in all generations.
     fn line(&mut self, plan: &GroupPlan) -> Option<Arc<SeatLine>> {
         let length = plan.queue_length?;
-        let shared = self.shared;
+        let registry = self.registry;
         let line = self.known.lines.entry(plan.name.clone());
-        let line = line.or_insert_with(|| Arc::new(SeatLine::new(Box::new(move |token| shared.wake(token)))));
+        let line = line.or_insert_with(|| Arc::new(SeatLine::new(Box::new(move |token| registry.wake(token)))));
         line.set_waiting_max(length);
         Some(Arc::clone(line))
     }

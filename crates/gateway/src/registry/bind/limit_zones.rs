@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 impl Binding<'_> {
     pub(super) fn request_zones(&mut self) -> Vec<Arc<RequestZone>> {
         let zones = self.plan.request_zones.iter().map(|plan| {
-            let memory = || self.shared.zone_memory(&plan.spec(ZoneKind::Requests));
+            let memory = || self.registry.zone_memory(&plan.spec(ZoneKind::Requests));
             let known = self.known.request_zones.entry((plan.name.clone(), plan.bytes));
             let zone =
                 known.or_insert_with(|| Arc::new(RequestZone::new(&plan.name, &plan.key_text, plan.bytes, memory())));
@@ -24,7 +24,7 @@ impl Binding<'_> {
 
     pub(super) fn connection_zones(&mut self) -> Vec<Arc<ConnectionZone>> {
         let zones = self.plan.connection_zones.iter().map(|plan| {
-            let memory = || self.shared.zone_memory(&plan.spec(ZoneKind::Connections));
+            let memory = || self.registry.zone_memory(&plan.spec(ZoneKind::Connections));
             let known = self.known.connection_zones.entry((plan.name.clone(), plan.bytes));
             let zone = known
                 .or_insert_with(|| Arc::new(ConnectionZone::new(&plan.name, &plan.key_text, plan.bytes, memory())));

@@ -52,7 +52,7 @@ impl Binding<'_> {
     }
 
     fn choice_of(&self, plan: &Arc<ListenerPlan>, tls: &Arc<[Option<BoundTls>]>) -> Arc<dyn tls::Listener> {
-        let challenges = self.shared.acme.challenges().clone();
+        let challenges = self.registry.acme.challenges().clone();
         let http2 = match plan.serves {
             Serves::Http => self.plan.servers.iter().map(|server| server.http2.enabled).collect(),
             Serves::Stream => Arc::default(),

@@ -9,8 +9,8 @@ impl Binding<'_> {
     pub(super) fn access_logs(&mut self) -> Vec<AccessOutput> {
         let outputs = self.plan.sinks.iter().map(|plan| {
             let sink = self.known.sinks.entry(plan.place.clone()).or_insert_with(|| {
-                let bell = Arc::clone(&self.shared.log_bell);
-                Arc::new(LogSink::new(plan.place.clone(), self.shared.workers(), bell))
+                let bell = Arc::clone(&self.registry.log_bell);
+                Arc::new(LogSink::new(plan.place.clone(), self.registry.workers(), bell))
             });
             AccessOutput { sink: Arc::clone(sink), buffering: plan.buffering }
         });
@@ -21,9 +21,9 @@ impl Binding<'_> {
         let outputs = self.plan.error_logs.iter().map(|targets| {
             let log = self.known.error_logs.entry(targets.clone()).or_insert_with(|| {
                 let threshold = targets.iter().map(|target| target.level).min().unwrap_or(Level::Emerg);
-                let offset = self.shared.error_log().utc_offset_minutes();
-                let bell = Arc::clone(&self.shared.log_bell);
-                Arc::new(ErrorLog::new(threshold, offset).for_workers(self.shared.workers(), bell))
+                let offset = self.registry.error_log().utc_offset_minutes();
+                let bell = Arc::clone(&self.registry.log_bell);
+                Arc::new(ErrorLog::new(threshold, offset).for_workers(self.registry.workers(), bell))
             });
             ErrorOutput { log: Arc::clone(log), targets: targets.clone() }
         });

@@ -151,7 +151,7 @@ pub struct BoundPlan {
 
 /// The work in progress.
 struct Binding<'a> {
-    shared: &'static Registry,
+    registry: &'static Registry,
     known: &'a mut Known,
     plan: &'a Plan,
     /// The generation before, if this one may share what it is bound to.
@@ -172,7 +172,7 @@ impl Registry {
         known.forget_unused();
         let before = known.before(&plan);
         let (finders, found) = (HashMap::new(), Vec::new());
-        let mut binding = Binding { shared: self, known: &mut known, plan: &plan, before, finders, found };
+        let mut binding = Binding { registry: self, known: &mut known, plan: &plan, before, finders, found };
         let (request_zones, connection_zones) = (binding.request_zones(), binding.connection_zones());
         let caches = binding.caches();
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
@@ -278,12 +278,12 @@ impl Binding<'_> {
 
     /// The counters of locations.
     fn routes(&self) -> Slots<RouteCells> {
-        self.shared.status.forget_routes();
+        self.registry.status.forget_routes();
         let cells = |(id, location): (u32, &Arc<LocationPlan>)| {
             let known = self.before.as_ref().and_then(|before| before.route_again(id, location));
             let cells = known.unwrap_or_else(|| {
                 let (server, route) = shown_route(location);
-                self.shared.status.route(&server, &route)
+                self.registry.status.route(&server, &route)
             });
             (id, cells)
         };

@@ -36,7 +36,7 @@ impl Registry {
 impl Binding<'_> {
     /// By the index of the server; `None` for a server without TLS.
     pub(super) fn tls(&mut self, orders: &[BoundOrder]) -> Arc<[Option<BoundTls>]> {
-        self.shared.certificates.forget_unused();
+        self.registry.certificates.forget_unused();
         let plan = self.plan;
         let places = self.before.as_ref().map(|before| before.places_of_servers()).unwrap_or_default();
         let bound = plan.servers.iter().map(|server| {
@@ -67,7 +67,7 @@ impl Binding<'_> {
         let (pairs, slot) = if let Some(order) = order {
             (order.certificate.pairs().clone(), None)
         } else {
-            let slot = self.shared.certificates.slot(&plan.pairs);
+            let slot = self.registry.certificates.slot(&plan.pairs);
             (slot.pairs.clone(), Some(slot))
         };
         let answers = self.answers(plan, &pairs, |side| TlsAnswer::Serve(Arc::new(side)))?;

@@ -109,22 +109,22 @@ mod tests {
     /// Binds the plans of a row.
     struct SharingRow {
         row: PlanRow,
-        shared: &'static Registry,
+        registry: &'static Registry,
         last: Option<BoundPlan>,
     }
 
     impl SharingRow {
         fn next(&mut self, parts: &BTreeMap<u8, String>) -> &BoundPlan {
             let plan = self.row.next("resolver 127.0.0.1;", parts).unwrap().plan;
-            let bound = self.shared.bind(plan).unwrap_or_else(|found| panic!("{found:?}"));
+            let bound = self.registry.bind(plan).unwrap_or_else(|found| panic!("{found:?}"));
             self.last.insert(bound)
         }
     }
 
     #[test]
     fn a_generation_shares_what_its_plan_shares() {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
-        let mut bound = SharingRow { row: PlanRow::default(), shared, last: None };
+        let registry = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let mut bound = SharingRow { row: PlanRow::default(), registry, last: None };
         let moving = "upstream app { zone app 64k; server own.test:1 resolve; keepalive 4; }";
         let proxy = |bound: &BoundPlan, server: usize| {
             let plan = &bound.generation.plan;

@@ -66,7 +66,7 @@ fn path(bytes: Vec<u8>) -> PathBuf {
 
 impl CacheZone {
     /// Creates a temporary file for a key.
-    fn create(&self, shared: &'static Registry, key: Key) -> io::Result<StoreFile> {
+    fn create(&self, registry: &'static Registry, key: Key) -> io::Result<StoreFile> {
         let mut name = self.path_of(key);
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         name.extend_from_slice(format!(".{}.{serial:010}", std::process::id()).as_bytes());
@@ -80,27 +80,27 @@ impl CacheZone {
             }
             opened => opened,
         }?;
-        Ok(StoreFile { file, temporary, offload: shared.offload.clone(), is_finished: false })
+        Ok(StoreFile { file, temporary, offload: registry.offload.clone(), is_finished: false })
     }
 
     /// Opens the temporary file of a key, unless it is open.
     pub(crate) fn open_store(
         &self,
-        shared: &'static Registry,
+        registry: &'static Registry,
         key: Key,
         file: Option<StoreFile>,
     ) -> io::Result<StoreFile> {
-        file.map_or_else(|| self.create(shared, key), Ok)
+        file.map_or_else(|| self.create(registry, key), Ok)
     }
 
     /// Opens the temporary file of a key with room for this many bytes, and a second descriptor for readers.
     pub(crate) fn open_shared(
         &self,
-        shared: &'static Registry,
+        registry: &'static Registry,
         key: Key,
         bytes: u64,
     ) -> io::Result<(StoreFile, OpenFile)> {
-        let file = self.create(shared, key)?;
+        let file = self.create(registry, key)?;
         reserve(&file.file, bytes.min(RESERVED_BYTES_MAX))?;
         let reader = file.reader()?;
         Ok((file, reader))
@@ -126,9 +126,9 @@ impl CacheZone {
     }
 
     /// The same, later on a thread of the pool.
-    pub(crate) fn remove_files(self: &Arc<Self>, shared: &'static Registry, keys: Vec<Key>) {
+    pub(crate) fn remove_files(self: &Arc<Self>, registry: &'static Registry, keys: Vec<Key>) {
         let zone = Arc::clone(self);
         // If the pool has no room, the files stay; the directory walk finds them.
-        let _ = shared.offload.submit(move || zone.remove_now(&keys), || ());
+        let _ = registry.offload.submit(move || zone.remove_now(&keys), || ());
     }
 }

@@ -103,14 +103,14 @@ impl Fill {
     }
 
     /// Lets a task read from the beginning; `None` if the response can no longer be read along.
-    pub(crate) fn join(self: &Arc<Self>, token: u64, shared: &'static Registry) -> Option<Reader> {
+    pub(crate) fn join(self: &Arc<Self>, token: u64, registry: &'static Registry) -> Option<Reader> {
         let mut progress = self.progress();
         if progress.kept.is_some() || progress.state == FillState::Failed {
             return None;
         }
         progress.readers.insert(token, 0);
         drop(progress);
-        Some(Reader { fill: Arc::clone(self), token, shared })
+        Some(Reader { fill: Arc::clone(self), token, registry })
     }
 
     /// What is at an offset.
@@ -129,13 +129,13 @@ impl Fill {
 pub(crate) struct Reader {
     fill: Arc<Fill>,
     token: u64,
-    shared: &'static Registry,
+    registry: &'static Registry,
 }
 
 impl Reader {
     /// The client of the exchange that stores the response reads the rest.
-    pub(crate) fn of_owner(fill: Arc<Fill>, shared: &'static Registry) -> Self {
-        Self { token: fill.owner, fill, shared }
+    pub(crate) fn of_owner(fill: Arc<Fill>, registry: &'static Registry) -> Self {
+        Self { token: fill.owner, fill, registry }
     }
 
     pub(crate) fn fill(&self) -> &Arc<Fill> {
@@ -155,7 +155,7 @@ impl Reader {
         }
         drop(progress);
         if wakes_owner {
-            self.shared.wake(self.fill.owner);
+            self.registry.wake(self.fill.owner);
         }
         found
     }
@@ -169,7 +169,7 @@ impl Drop for Reader {
         let wakes_owner = progress.forget_read();
         drop(progress);
         if wakes_owner {
-            self.shared.wake(self.fill.owner);
+            self.registry.wake(self.fill.owner);
         }
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Reader {
 pub(crate) struct Filling {
     fill: Arc<Fill>,
     zone: Arc<CacheZone>,
-    shared: &'static Registry,
+    registry: &'static Registry,
     key: Key,
 }
 
@@ -203,7 +203,7 @@ impl Filling {
         self.zone.end_fill(self.key, &self.fill);
         let mut progress = self.fill.progress();
         progress.in_file = progress.written;
-        progress.kept = Some(MemoryTail::new(progress.written, CommonBytes::new(&self.shared.memory)));
+        progress.kept = Some(MemoryTail::new(progress.written, CommonBytes::new(&self.registry.memory)));
     }
 
     /// Keeps the next piece of the body for those that read along. `behind`: the position of this exchange's client, if
@@ -251,7 +251,7 @@ impl Filling {
             (change(&mut progress), std::mem::take(&mut progress.waiting))
         };
         for token in waiting {
-            self.shared.wake(token);
+            self.registry.wake(token);
         }
         said
     }
@@ -295,7 +295,7 @@ impl CacheHold {
             state.index.take_waiting(self.place)
         };
         self.wake(waiting);
-        Filling { fill, zone: Arc::clone(&self.zone), shared: self.shared, key }
+        Filling { fill, zone: Arc::clone(&self.zone), registry: self.registry, key }
     }
 }
 

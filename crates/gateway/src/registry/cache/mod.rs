@@ -185,7 +185,7 @@ impl CacheZone {
     /// Looks a key up. The place is held until the hold is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        shared: &'static Registry,
+        registry: &'static Registry,
         key: Key,
         main: Key,
         min_uses: u32,
@@ -197,10 +197,10 @@ impl CacheZone {
             Ok(entered)
         })?;
         if let Some(evicted) = entered.evicted {
-            self.remove_files(shared, vec![evicted]);
+            self.remove_files(registry, vec![evicted]);
         }
         let (zone, place) = (Arc::clone(self), entered.place);
-        let hold = CacheHold { zone, shared, key, place, updates: false, has_claim: false };
+        let hold = CacheHold { zone, registry, key, place, updates: false, has_claim: false };
         Ok((hold, entered.found))
     }
 
@@ -221,7 +221,7 @@ const UPDATE_MS: u64 = 60_000;
 /// A place in a cache's index, held by an exchange.
 pub(crate) struct CacheHold {
     zone: Arc<CacheZone>,
-    shared: &'static Registry,
+    registry: &'static Registry,
     key: Key,
     place: Place,
     /// The exchange is the one that fills the key; the others are told when it is done.
@@ -297,7 +297,7 @@ impl CacheHold {
 
     fn wake(&self, waiting: Vec<u64>) {
         for token in waiting {
-            self.shared.wake(token);
+            self.registry.wake(token);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Walk {
 
 impl CacheZone {
     /// Starts the work that is due; returns when to check again.
-    pub(crate) fn tend(self: &Arc<Self>, shared: &'static Registry, now_s: i64) -> Duration {
+    pub(crate) fn tend(self: &Arc<Self>, registry: &'static Registry, now_s: i64) -> Duration {
         let look_again = if self.is_shared() { CATCH_UP } else { LOOK_AGAIN };
         self.catch_up();
         let tends = self.check_tender(monotonic_millis().0);
@@ -103,11 +103,11 @@ impl CacheZone {
                 zone.remove_old(now_s);
             }
             if walks {
-                zone.walk_on(shared, now_s);
+                zone.walk_on(registry, now_s);
             }
             zone.is_tended.store(false, Ordering::Release);
         };
-        if shared.offload.submit(job, || ()).is_err() {
+        if registry.offload.submit(job, || ()).is_err() {
             self.is_tended.store(false, Ordering::Release);
         }
         let pause = if walks { settings.loader.sleep } else { settings.manager.sleep };
@@ -154,12 +154,12 @@ impl CacheZone {
         walk.ended_at_s.is_some() && !is_stale
     }
 
-    fn walk_on(&self, shared: &Registry, now_s: i64) {
+    fn walk_on(&self, registry: &Registry, now_s: i64) {
         let settings = self.settings();
         let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         if !walk.is_walking {
             if walk.ended_at_s.is_none() {
-                self.load_snapshot(shared);
+                self.load_snapshot(registry);
             }
             walk.tally = Tally::default();
             walk.is_again = self.walk_is_stale.swap(false, Ordering::AcqRel);
@@ -171,7 +171,7 @@ impl CacheZone {
             let Some(directory) = walk.open.last_mut() else {
                 walk.is_walking = false;
                 walk.ended_at_s = Some(now_s);
-                self.report(shared, &walk.tally);
+                self.report(registry, &walk.tally);
                 return;
             };
             let Some(Ok(entry)) = directory.next() else {
@@ -189,7 +189,7 @@ impl CacheZone {
     }
 
     /// Logs what a walk has found besides responses.
-    fn report(&self, shared: &Registry, tally: &Tally) {
+    fn report(&self, registry: &Registry, tally: &Tally) {
         self.foreign_files.store(tally.foreign, Ordering::Relaxed);
         if !self.tends() {
             // The process that removes files tells it for all.
@@ -204,21 +204,21 @@ impl CacheZone {
                 tally.foreign,
                 example.display()
             );
-            shared.error_log.log(Level::Warn, &message);
+            registry.error_log.log(Level::Warn, &message);
         }
         if tally.damaged > 0 {
             let message =
                 format!("cache \"{}\": {} damaged files in \"{place}\" were removed", self.name, tally.damaged);
-            shared.error_log.log(Level::Warn, &message);
+            registry.error_log.log(Level::Warn, &message);
         }
     }
 
     /// Loads the index that the previous process saved. The walk corrects errors in the snapshot.
-    fn load_snapshot(&self, shared: &Registry) {
+    fn load_snapshot(&self, registry: &Registry) {
         let path = self.directory().join(SNAPSHOT);
         let unused = |why: &dyn std::fmt::Display| {
             let message = format!("\"{}\" is not used: {why}; the folder is read instead", path.display());
-            shared.error_log.log(Level::Warn, &message);
+            registry.error_log.log(Level::Warn, &message);
         };
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,

@@ -35,7 +35,7 @@ struct Uses {
 
 /// Keeps a key alive. Dropping the last hold of a key retires it.
 pub(crate) struct KeyHold {
-    shared: &'static Registry,
+    registry: &'static Registry,
     is_guest: bool,
     pub(crate) key: KeyId,
     pub(crate) group: GroupId,
@@ -50,32 +50,32 @@ impl KeyBook {
 
 impl KeyHold {
     /// Takes a hold on a key and its peer in the pool, creating them if needed.
-    pub(crate) fn take(shared: &'static Registry, key: &PoolKey) -> Result<Self, TableFull> {
-        let pool: &UpstreamPool = &shared.pool;
-        let mut book = shared.keys.lock();
+    pub(crate) fn take(registry: &'static Registry, key: &PoolKey) -> Result<Self, TableFull> {
+        let pool: &UpstreamPool = &registry.pool;
+        let mut book = registry.keys.lock();
         let (group, peer) = (key.group, pool.intern_peer(key.group, &key.peer, &PeerLimits::default())?);
         let key = pool.intern_key(key)?;
         *book.users.entry(key).or_default() += 1;
-        Ok(Self { shared, is_guest: false, key, group, peer })
+        Ok(Self { registry, is_guest: false, key, group, peer })
     }
 
     /// Takes the key of a written peer under a name that a request has brought; `None` at the limit of such keys.
-    fn take_named(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
-        Self::take_counted(shared, key, |pool| pool.intern_peer(key.group, &key.peer, &PeerLimits::default()))
+    fn take_named(registry: &'static Registry, key: &PoolKey) -> Option<Self> {
+        Self::take_counted(registry, key, |pool| pool.intern_peer(key.group, &key.peer, &PeerLimits::default()))
     }
 
     /// Takes the key of an address that a request has named; `None` at the limit of such keys.
-    pub(crate) fn take_guest(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
-        Self::take_counted(shared, key, |pool| pool.intern_guest(key.group, &key.peer))
+    pub(crate) fn take_guest(registry: &'static Registry, key: &PoolKey) -> Option<Self> {
+        Self::take_counted(registry, key, |pool| pool.intern_guest(key.group, &key.peer))
     }
 
     fn take_counted(
-        shared: &'static Registry,
+        registry: &'static Registry,
         key: &PoolKey,
         intern: impl FnOnce(&UpstreamPool) -> Result<PeerId, TableFull>,
     ) -> Option<Self> {
-        let pool: &UpstreamPool = &shared.pool;
-        let mut book = shared.keys.lock();
+        let pool: &UpstreamPool = &registry.pool;
+        let mut book = registry.keys.lock();
         if book.guests >= GUESTS_MAX {
             return None;
         }
@@ -83,21 +83,21 @@ impl KeyHold {
         let key = pool.intern_key(key).ok()?;
         book.guests += 1;
         *book.users.entry(key).or_default() += 1;
-        Some(Self { shared, is_guest: true, key, group, peer })
+        Some(Self { registry, is_guest: true, key, group, peer })
     }
 }
 
 /// The keys of one peer for the TLS names that requests use.
 #[derive(Debug)]
 pub(crate) struct NamedKeys {
-    shared: KeyMaker,
+    maker: KeyMaker,
     /// In order of use, the most recent one last.
     known: Mutex<Vec<(Box<str>, Arc<KeyHold>)>>,
 }
 
 /// The parts of a key except for the name.
 struct KeyMaker {
-    shared: &'static Registry,
+    registry: &'static Registry,
     key: PoolKey,
 }
 
@@ -110,14 +110,14 @@ impl fmt::Debug for KeyMaker {
 impl NamedKeys {
     /// For a peer with names from requests; `None` for a peer without.
     pub(crate) fn of(
-        shared: &'static Registry,
+        registry: &'static Registry,
         group: GroupId,
         address: &PeerAddress,
         sharing: &Sharing,
     ) -> Option<Self> {
         let tls = sharing.tls.as_ref()?;
         let key = (tls.name == SharedName::PerRequest).then(|| pool_key(group, address, sharing))?;
-        Some(Self { shared: KeyMaker { shared, key }, known: Mutex::default() })
+        Some(Self { maker: KeyMaker { registry, key }, known: Mutex::default() })
     }
 
     /// The key of a name; `None` if the pool has none left: then connections are not kept.
@@ -129,10 +129,10 @@ impl NamedKeys {
             known.push(found);
             return Some(hold);
         }
-        let mut key = self.shared.key.clone();
+        let mut key = self.maker.key.clone();
         key.tls.as_mut()?.server_name = Some(name.into());
         let forgotten = if known.len() >= NAMES_MAX { Some(known.remove(0)) } else { None };
-        let hold = KeyHold::take_named(self.shared.shared, &key).map(Arc::new);
+        let hold = KeyHold::take_named(self.maker.registry, &key).map(Arc::new);
         known.extend(hold.as_ref().map(|hold| (name.into(), Arc::clone(hold))));
         drop(known);
         // Dropped without the lock: this closes its connections.
@@ -150,13 +150,13 @@ impl fmt::Debug for KeyHold {
 impl Drop for KeyHold {
     fn drop(&mut self) {
         let mut removed = Vec::new();
-        let mut book = self.shared.keys.lock();
+        let mut book = self.registry.keys.lock();
         book.guests -= usize::from(self.is_guest);
         if let Some(users) = book.users.get_mut(&self.key) {
             *users -= 1;
             if *users == 0 {
                 book.users.remove(&self.key);
-                self.shared.pool.retire_key(self.key, &mut removed);
+                self.registry.pool.retire_key(self.key, &mut removed);
             }
         }
         drop(book);

@@ -50,7 +50,7 @@ impl MovingGroup {
         for question in self.recipe.plan.questions() {
             if !followed.contains(&question) {
                 followed.push(question);
-                self.recipe.shared.names.follow(question, &watcher, reactor::monotonic_millis().0);
+                self.recipe.registry.names.follow(question, &watcher, reactor::monotonic_millis().0);
             }
         }
     }
@@ -59,13 +59,13 @@ impl MovingGroup {
     fn set(&self, candidates: &[Candidate], sharing: &Sharing, balance: Arc<Group>) -> PeerSet {
         self.recipe.set(candidates, sharing, balance, |candidate, error| {
             let message = format!("upstream peer {} is left out: {error}", candidate.address);
-            self.recipe.shared.error_log.log(Level::Crit, &message);
+            self.recipe.registry.error_log.log(Level::Crit, &message);
         })
     }
 
     /// Whether the controller gives the addresses, so that none means: the Service has no endpoints.
     pub(crate) fn is_of_own_names(&self) -> bool {
-        self.recipe.plan.questions().any(|question| self.recipe.shared.names.is_own(&question.name))
+        self.recipe.plan.questions().any(|question| self.recipe.registry.names.is_own(&question.name))
     }
 
     fn lock(&self) -> MutexGuard<'_, GroupNames> {
@@ -125,7 +125,7 @@ impl MovingGroup {
             true
         });
         if self.recipe.plan.check.is_some() {
-            self.recipe.shared.checks.changed();
+            self.recipe.registry.checks.changed();
         }
     }
 
@@ -173,7 +173,7 @@ impl MovingGroup {
                 };
             }
         }
-        self.recipe.shared.error_log.log(Level::Notice, &line);
+        self.recipe.registry.error_log.log(Level::Notice, &line);
     }
 }
 
@@ -202,12 +202,12 @@ mod tests {
     }
 
     fn scene() -> Scene {
-        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let registry = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let resolver =
             ResolverPlan { servers: vec![], valid_ms: None, ipv4: true, ipv6: false, timeout_ms: 1000, zone: None };
         let question = Question { resolver: Arc::new(resolver), name: "app.test".into(), service: None };
         let question = Arc::new(question);
-        let recipe = recipe::tests::recipe(shared, "app", AddressSource::Name(Arc::clone(&question), 80));
+        let recipe = recipe::tests::recipe(registry, "app", AddressSource::Name(Arc::clone(&question), 80));
         Scene { question, moving: MovingGroup::new(recipe) }
     }
 
@@ -223,7 +223,7 @@ mod tests {
                 plan: Arc::clone(&recipe.plan),
                 members: Members::Moving(Mutex::new(Arc::new(set))),
                 sessions: None,
-                cells: recipe.shared.status.group("app", recipe.id),
+                cells: recipe.registry.status.group("app", recipe.id),
                 moving: None,
             })
         }
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!(names(plan), [format!("192.0.2.{MOVES}:80")]);
         }
         // Unused keys are retired; used keys are not.
-        let pool = &scene.moving.recipe.shared.pool;
+        let pool = &scene.moving.recipe.registry.pool;
         let held = plans[0].members.hold().unwrap();
         assert!(pool.open_spare(upstream::WorkerId(0), held.peers[0].key).is_some());
         let before = held.peers[0].key;

@@ -4,7 +4,7 @@ use super::super::typed::{parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
 use crate::typed::{bytes, count, duration};
 use load::Url;
-use load::websocket::{EventOptions, EventTime, Options, Storm, parse_url};
+use load::websocket::{EventOptions, EventTime, Storm, WebSocketOptions, parse_url};
 use std::time::Duration;
 
 /// Pause before a connection cut by a storm is opened again, unless `--reconnect` gives another.
@@ -159,7 +159,7 @@ impl LoadArgs {
     }
 
     /// The options of the load that holds connections.
-    pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
+    pub(in crate::load) fn websocket_options(&self) -> Result<WebSocketOptions, String> {
         let is_tcp = self.is_tcp();
         let [url] = self.urls.as_slice() else {
             let what = match (is_tcp, self.websocket.sse) {
@@ -182,10 +182,10 @@ impl LoadArgs {
             _ => parse_url(url)?,
         };
         let tls = self.tls.options(url.tls)?;
-        let sound = Options::new(url);
+        let sound = WebSocketOptions::new(url);
         let storm_default = flags.storm.map(|_| RECONNECT_DEFAULT);
         let rooms = flags.rooms.map(|rooms| u32::try_from(rooms).map_err(|_| "--rooms: too many".to_owned()));
-        let options = Options {
+        let options = WebSocketOptions {
             connections: self.connections.map_or(sound.connections, |count| count as usize),
             threads: self.threads.unwrap_or(THREADS_DEFAULT),
             processes: self.processes.count(),

@@ -180,7 +180,7 @@ impl Offspring {
         let mut descriptors: Vec<BorrowedFd<'_>> = memory.chain(sockets).collect();
         let listeners = bound.iter().map(|bound| (bound.name(), bound.listeners.len())).collect();
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
-        order.tickets = plan.shared.ticket_states();
+        order.tickets = plan.registry.ticket_states();
         add_logs(files, &mut order, &mut descriptors);
         if let Some(Start { meeting_place, shares, .. }) = start {
             order.meeting_place = meeting_place.is_some();

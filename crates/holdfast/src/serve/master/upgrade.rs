@@ -107,7 +107,7 @@ impl Master<'_> {
         if let Err(message) = self.pid_file.step_aside() {
             return self.journal.log(Level::Alert, &message);
         }
-        let tickets = self.plan.shared.ticket_states();
+        let tickets = self.plan.registry.ticket_states();
         let started = Handover::of(&self.plan.bound.borrow())
             .and_then(|sockets| self.takeover.start(&sockets, &tickets, &self.sockets.activated()));
         match started {

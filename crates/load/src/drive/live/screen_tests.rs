@@ -9,13 +9,13 @@ use std::time::Duration;
 use watch::model::closers::Closes;
 
 /// The screen of a run in one thread, with the totals of its intervals.
-struct Run {
+struct ScriptedRun {
     options: Options,
     whole: HttpRecord,
     screen: Screen,
 }
 
-impl Run {
+impl ScriptedRun {
     fn new(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(Target::new("http://127.0.0.1:8080/".parse().unwrap()));
         change(&mut options);
@@ -56,7 +56,7 @@ fn look(established: u64) -> Look {
     look
 }
 
-fn shown(run: &Run) -> Vec<String> {
+fn shown(run: &ScriptedRun) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal.draw(|frame| run.screen.draw(frame)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -66,7 +66,7 @@ fn shown(run: &Run) -> Vec<String> {
 
 #[test]
 fn a_run_fits_80_columns_and_24_lines() {
-    let mut run = Run::new(|options| options.connections = 1_000);
+    let mut run = ScriptedRun::new(|options| options.connections = 1_000);
     for (number, (responses, ms)) in [(1_000, 2), (3_000, 4), (2_000, 3)].into_iter().enumerate() {
         run.take(&second(number as u64, responses, ms), Some(look(30 + number as u64)));
     }
@@ -96,7 +96,7 @@ fn a_run_fits_80_columns_and_24_lines() {
 
 #[test]
 fn a_picture_is_held_while_the_counting_goes_on() {
-    let mut run = Run::new(|options| options.requests = Some(500));
+    let mut run = ScriptedRun::new(|options| options.requests = Some(500));
     run.take(&second(0, 100, 1), None);
     assert_eq!(run.press(KeyCode::Char('p'), KeyModifiers::NONE), Asks::Nothing);
     run.take(&second(1, 100, 1), None);
@@ -114,7 +114,7 @@ fn stop_keys_show_their_consequence() {
         (KeyCode::Char('c'), KeyModifiers::CONTROL),
     ];
     for (key, modifiers) in stopping {
-        let mut run = Run::new(|_| ());
+        let mut run = ScriptedRun::new(|_| ());
         assert_eq!(run.press(KeyCode::Char('x'), KeyModifiers::NONE), Asks::Nothing);
         assert_eq!(run.press(key, modifiers), Asks::Stop);
         assert_eq!(shown(&run)[23], "stopping: the report follows");
@@ -123,7 +123,7 @@ fn stop_keys_show_their_consequence() {
 
 #[test]
 fn before_the_first_interval_there_is_a_screen_too() {
-    let run = Run::new(|options| options.pace = Pace::constant(100.0, Duration::from_mins(1)));
+    let run = ScriptedRun::new(|options| options.pace = Pace::constant(100.0, Duration::from_mins(1)));
     let lines = shown(&run);
     assert!(lines[0].contains("open loop") && lines[1] == "0.0 s of 60.0 s, 0 requests", "{lines:?}");
 }

@@ -63,7 +63,7 @@ pub(crate) fn look_on(
     interval: Duration,
     over: &AtomicBool,
 ) {
-    let mut observer = match Observer::open(closes, targets) {
+    let mut observer = match SocketObserver::open(closes, targets) {
         Ok(observer) => observer,
         Err(problem) => return shared.lock().notes.push(format!("the sockets cannot be observed: {problem}")),
     };
@@ -85,7 +85,7 @@ pub(crate) fn look_on(
 }
 
 fn look_until_the_end(
-    observer: &mut Observer,
+    observer: &mut SocketObserver,
     shared: &Shared,
     begun: Instant,
     interval: Duration,
@@ -124,7 +124,7 @@ impl Closes {
     }
 }
 
-struct Observer {
+struct SocketObserver {
     census: Census,
     /// The error says why the kernel does not report events.
     events: Result<DestroyEvents, String>,
@@ -134,7 +134,7 @@ struct Observer {
     overruns: u64,
 }
 
-impl Observer {
+impl SocketObserver {
     fn open(Closes(events): Closes, targets: &[SocketAddr]) -> Result<Self, String> {
         let census = Census::open().map_err(|error| error.to_string())?;
         let account = Account::new(targets.iter().copied(), events.is_ok());

@@ -1,7 +1,7 @@
 //! The results of a run as data: `--json` writes them and `compare` reads them. Latencies are in nanoseconds. Histograms
 //! are complete, as pairs of value and count, so files can be merged and compared without loss.
 
-use super::Results;
+use super::HttpResults;
 use super::scenario::ScenarioFigures;
 use super::streams::StreamFigures;
 use crate::remote::AgentFigures;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// A file of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct File {
+pub(crate) struct HttpResultsFile {
     pub(crate) format: u32,
     pub(crate) holdfast: String,
     /// `open` or `closed`.
@@ -135,13 +135,13 @@ pub(crate) struct IntervalFigures {
     pub(crate) latency: Sparse,
 }
 
-impl Results<'_> {
-    pub(super) fn file(&self) -> File {
+impl HttpResults<'_> {
+    pub(super) fn file(&self) -> HttpResultsFile {
         let summary = self.summary;
         let (record, whole) = (&summary.record, summary.record.whole());
         let open = matches!(summary.options.pace, Pace::Open { .. });
         let failures = Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0);
-        File {
+        HttpResultsFile {
             format: FORMAT,
             holdfast: env!("CARGO_PKG_VERSION").to_owned(),
             r#loop: if open { "open" } else { "closed" }.to_owned(),

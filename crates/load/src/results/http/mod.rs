@@ -16,9 +16,9 @@ use crate::{Latencies, Row, Sparse, Summary};
 use report::Document;
 
 /// All results of a run over HTTP.
-pub type Results<'a> = super::Results<'a, Summary, Row>;
+pub type HttpResults<'a> = super::Results<'a, Summary, Row>;
 
-impl Reports for Results<'_> {
+impl Reports for HttpResults<'_> {
     fn json(&self) -> String {
         let mut text =
             serde_json::to_string(&self.file()).expect("maps with text keys, numbers and strings are always JSON");

@@ -1,7 +1,7 @@
 //! The run as a `report::Document`, which `--html` writes: charts of latency and rate over time, the percentile
 //! spectrum, failures by cause, and the generator's own condition.
 
-use super::Results;
+use super::HttpResults;
 use crate::results::figures::QUANTILES;
 use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
@@ -11,7 +11,7 @@ use report::text::grouped;
 use report::{Axis, Card, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
-pub(crate) fn document(results: &Results<'_>) -> Document {
+pub(crate) fn document(results: &HttpResults<'_>) -> Document {
     let summary = results.summary;
     let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
     let target = summary.options.targets.first().map_or_else(String::new, |target| target.url.to_string());
@@ -50,7 +50,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
 }
 
 /// The run in one sentence: its length and rate, its failures, and whether it met its thresholds.
-pub(crate) fn answer(results: &Results<'_>) -> String {
+pub(crate) fn answer(results: &HttpResults<'_>) -> String {
     let summary = results.summary;
     let whole = summary.record.whole();
     if whole.responses == 0 {
@@ -68,7 +68,7 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
     format!("p99 {p99} at {rate} {what}/s, {failed}; {}", verdict(results.health, results.verdicts))
 }
 
-fn cards(results: &Results<'_>) -> Vec<Card> {
+fn cards(results: &HttpResults<'_>) -> Vec<Card> {
     let whole = results.summary.record.whole();
     let rows = results.rows;
     let latency = |quantile: f64| {
@@ -94,7 +94,7 @@ fn cards(results: &Results<'_>) -> Vec<Card> {
     ]
 }
 
-fn result(results: &Results<'_>) -> Section {
+fn result(results: &HttpResults<'_>) -> Section {
     let summary = results.summary;
     let whole = summary.record.whole();
     let count = |value: u64, unit: &str| Figure::exact(value as f64, Unit::of(unit));

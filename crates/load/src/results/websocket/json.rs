@@ -1,10 +1,10 @@
 //! The results of a load of WebSockets as data, which `--json` writes. Times are in nanoseconds, histograms
 //! complete.
 
-use super::Results;
+use super::WebSocketResults;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
-use crate::websocket::{Ending, Held, Memory, Row, WebSocketRecord};
+use crate::websocket::{Ending, Held, Memory, WebSocketRecord, WebSocketRow};
 use crate::{Cause, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) const PROTOCOL_TCP: &str = "tcp";
 pub(crate) const PROTOCOL_EVENTS: &str = "events";
 
 #[derive(Debug, Serialize)]
-struct File<'a> {
+struct WebSocketResultsFile<'a> {
     format: u32,
     holdfast: &'a str,
     /// [`PROTOCOL`], [`PROTOCOL_TCP`] or [`PROTOCOL_EVENTS`].
@@ -71,7 +71,7 @@ struct File<'a> {
     lag_own: Latency,
     /// Duration of each turn of the workers' loops.
     turn: Latency,
-    intervals: Vec<IntervalFigures>,
+    intervals: Vec<WebSocketIntervalFigures>,
     /// The kernel's figures for the sockets towards the target.
     sockets: Option<SocketFigures>,
     generator_cpu_s: f64,
@@ -109,7 +109,7 @@ impl From<&WebSocketRecord> for EventFigures {
 
 /// One row over time.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct IntervalFigures {
+pub(crate) struct WebSocketIntervalFigures {
     pub(crate) begun_s: f64,
     pub(crate) length_s: f64,
     /// Open connections at the end of the row.
@@ -126,8 +126,8 @@ pub(crate) struct IntervalFigures {
     pub(crate) delivery: Sparse,
 }
 
-impl From<&Row> for IntervalFigures {
-    fn from(row: &Row) -> Self {
+impl From<&WebSocketRow> for WebSocketIntervalFigures {
+    fn from(row: &WebSocketRow) -> Self {
         Self {
             begun_s: row.begun.as_secs_f64(),
             length_s: row.length.as_secs_f64(),
@@ -148,7 +148,7 @@ impl From<&Row> for IntervalFigures {
 
 /// The part of a file that `load compare` reads.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct KeptWebSocketResults {
     pub(crate) connections: usize,
     pub(crate) elapsed_s: f64,
     pub(crate) begun: u64,
@@ -158,7 +158,7 @@ pub(crate) struct Kept {
     pub(crate) void: Vec<String>,
     #[serde(default)]
     pub(crate) late: Option<String>,
-    pub(crate) intervals: Vec<IntervalFigures>,
+    pub(crate) intervals: Vec<WebSocketIntervalFigures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -189,13 +189,13 @@ fn protocol(held: Held) -> &'static str {
 }
 
 /// The file, with a final line end.
-pub(crate) fn json(results: &Results<'_>) -> String {
+pub(crate) fn json(results: &WebSocketResults<'_>) -> String {
     let summary = results.summary;
     let record = &summary.record;
     let failures = Cause::ALL.iter().map(|cause| (cause.key(), record.failed_by(*cause)));
     let endings = Ending::ALL.iter().map(|ending| (ending.key(), record.ended_by(*ending)));
     let is_recovered = summary.options.storm.is_some() && record.unrecovered == 0;
-    let file = File {
+    let file = WebSocketResultsFile {
         format: FORMAT,
         holdfast: env!("CARGO_PKG_VERSION"),
         protocol: protocol(summary.options.held()),
@@ -243,7 +243,7 @@ pub(crate) fn json(results: &Results<'_>) -> String {
         lag: Latency::from(&record.generator.lag),
         lag_own: Latency::from(&record.generator.lag_own),
         turn: Latency::from(&record.generator.turn),
-        intervals: results.rows.iter().map(IntervalFigures::from).collect(),
+        intervals: results.rows.iter().map(WebSocketIntervalFigures::from).collect(),
         sockets: results.sockets.map(SocketFigures::from),
         generator_cpu_s: record.generator.spent.cpu_ns as f64 / 1e9,
         generator_busy_share: results.health.busy_share,

@@ -7,21 +7,21 @@ mod text;
 use super::Reports;
 use super::table;
 use super::units::NS_PER_MS;
-use crate::websocket::{Row, Summary};
+use crate::websocket::{WebSocketRow, WebSocketSummary};
 use crate::{Latencies, Sparse};
 use report::Document;
 
 /// All results of a load of WebSockets.
-pub type Results<'a> = super::Results<'a, Summary, Row>;
+pub type WebSocketResults<'a> = super::Results<'a, WebSocketSummary, WebSocketRow>;
 
-impl Results<'_> {
+impl WebSocketResults<'_> {
     /// The report as text, with its final line end.
     pub fn text(&self) -> String {
         text::render(self)
     }
 }
 
-impl Reports for Results<'_> {
+impl Reports for WebSocketResults<'_> {
     fn json(&self) -> String {
         json::json(self)
     }
@@ -55,7 +55,7 @@ impl Reports for Results<'_> {
 }
 
 /// An interval in the table: times in seconds, latencies in milliseconds.
-fn line(row: &Row) -> String {
+fn line(row: &WebSocketRow) -> String {
     let ms = |times: &Sparse, quantile: f64| format!("{:.4}", times.quantile(quantile) as f64 / NS_PER_MS);
     let seconds = [row.begun, row.length].map(|time| format!("{:.3}", time.as_secs_f64()));
     let counts = [

@@ -1,18 +1,18 @@
 //! A load of WebSockets as a `report::Document`, which `--html` writes: connections, times and messages over time, the
 //! spectra of all times, failures, endings of open connections, TCP states, and the generator's own condition.
 
-use super::Results;
+use super::WebSocketResults;
 use crate::results::figures::QUANTILES;
 use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
-use crate::websocket::{Ending, Held, Row};
+use crate::websocket::{Ending, Held, WebSocketRow};
 use crate::{Cause, Latencies, Sparse};
 use report::text::grouped;
 use report::{Axis, Card, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
-pub(crate) fn document(results: &Results<'_>) -> Document {
+pub(crate) fn document(results: &WebSocketResults<'_>) -> Document {
     let summary = results.summary;
     let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
     let mut document = Document::new(&format!("Load of {}", summary.options.target()), made_by)
@@ -38,7 +38,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
 }
 
 /// The most important figures: what is open, the times that are measured, and losses.
-fn cards(results: &Results<'_>) -> Vec<Card> {
+fn cards(results: &WebSocketResults<'_>) -> Vec<Card> {
     let (record, rows) = (&results.summary.record, results.rows);
     let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
     let of = |whole: u64, what: &str| format!("of {} {what}", grouped(whole));
@@ -47,7 +47,7 @@ fn cards(results: &Results<'_>) -> Vec<Card> {
             .trend(rows.iter().map(|row| row.open as f64)),
     ];
     let (opening, delivery) = names(results.summary.options.held());
-    let mut time = |name: &str, times: &Latencies, row: fn(&Row) -> &Sparse| {
+    let mut time = |name: &str, times: &Latencies, row: fn(&WebSocketRow) -> &Sparse| {
         if times.count() > 0 {
             let figure = Figure::from_events(times.quantile_ns(0.99) as f64, times.count(), Unit::Nanoseconds);
             let trend = rows.iter().map(move |one| row(one).quantile(0.99) as f64);
@@ -80,7 +80,7 @@ fn names(held: Held) -> (&'static str, &'static str) {
 }
 
 /// The run in one sentence.
-pub(crate) fn answer(results: &Results<'_>) -> String {
+pub(crate) fn answer(results: &WebSocketResults<'_>) -> String {
     let record = &results.summary.record;
     let losses = match record.losses() {
         0 => "none lost".to_owned(),
@@ -112,7 +112,7 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
     )
 }
 
-fn connections(results: &Results<'_>) -> Section {
+fn connections(results: &WebSocketResults<'_>) -> Section {
     let record = &results.summary.record;
     let count =
         |what: &str, value: u64, unit: &str| vec![what.into(), Figure::exact(value as f64, Unit::of(unit)).into()];
@@ -161,7 +161,7 @@ fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = 
 }
 
 /// All measured times side by side.
-fn times(results: &Results<'_>) -> Section {
+fn times(results: &WebSocketResults<'_>) -> Section {
     let record = &results.summary.record;
     let (opening, delivery) = names(results.summary.options.held());
     let all = [
@@ -192,14 +192,14 @@ fn times(results: &Results<'_>) -> Section {
     section.table(table).chart(spectrum)
 }
 
-fn over_time(results: &Results<'_>) -> Section {
+fn over_time(results: &WebSocketResults<'_>) -> Section {
     let rows = results.rows;
     let record = &results.summary.record;
     let chart = |title: &str, what: &str, unit: Unit| {
         let basis = format!("n = {} intervals", rows.len());
         Chart::new(title, Kind::Lines, Axis::new("time", Unit::of("s")), Axis::new(what, unit), basis)
     };
-    let line = |name: &str, value: &dyn Fn(&Row) -> f64| {
+    let line = |name: &str, value: &dyn Fn(&WebSocketRow) -> f64| {
         Series::new(name, rows.iter().map(|row| (row.begun.as_secs_f64(), value(row))))
     };
     let open = chart("Open connections", "connections", Unit::of("")).series(line("open", &|row| row.open as f64));

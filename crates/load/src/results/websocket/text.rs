@@ -1,10 +1,10 @@
 //! The report of a load of WebSockets, as text.
 
-use super::Results;
+use super::WebSocketResults;
 use super::page::answer;
 use crate::results::units::{bytes, time};
 use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
-use crate::websocket::{Ending, Held, Summary, WebSocketRecord};
+use crate::websocket::{Ending, Held, WebSocketRecord, WebSocketSummary};
 use crate::{Cause, Latencies};
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use websocket::CloseCode;
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// The report, with its final line end.
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &WebSocketResults<'_>) -> String {
     let mut text = String::new();
     asked(results, &mut text);
     connections(results, &mut text);
@@ -32,7 +32,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     text
 }
 
-fn asked(results: &Results<'_>, text: &mut String) {
+fn asked(results: &WebSocketResults<'_>, text: &mut String) {
     let summary = results.summary;
     let options = &summary.options;
     let _ = writeln!(text, "target      {} at {}", options.target(), options.places.shown(summary.address));
@@ -64,7 +64,7 @@ fn asked(results: &Results<'_>, text: &mut String) {
     let _ = writeln!(text, "{}\n", plan_line(&summary.plan));
 }
 
-fn connections(results: &Results<'_>, text: &mut String) {
+fn connections(results: &WebSocketResults<'_>, text: &mut String) {
     let (summary, record) = (results.summary, &results.summary.record);
     let _ = writeln!(
         text,
@@ -119,7 +119,7 @@ fn connections(results: &Results<'_>, text: &mut String) {
 }
 
 /// The memory of the connections.
-fn memory(summary: &Summary, text: &mut String) {
+fn memory(summary: &WebSocketSummary, text: &mut String) {
     let memory = &summary.memory;
     let (before, held, open) =
         (bytes(memory.before_bytes as f64), bytes(memory.held_bytes as f64), grouped(memory.connections));
@@ -141,7 +141,7 @@ fn memory(summary: &Summary, text: &mut String) {
     };
 }
 
-fn messages(results: &Results<'_>, text: &mut String) {
+fn messages(results: &WebSocketResults<'_>, text: &mut String) {
     let record = &results.summary.record;
     if results.summary.options.held() == Held::Events {
         events(results, text);
@@ -184,7 +184,7 @@ fn messages(results: &Results<'_>, text: &mut String) {
 }
 
 /// The lines about events.
-fn events(results: &Results<'_>, text: &mut String) {
+fn events(results: &WebSocketResults<'_>, text: &mut String) {
     let record = &results.summary.record;
     let options = results.summary.options.events.clone().unwrap_or_default();
     let rate = record.delivered as f64 / results.summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -243,7 +243,7 @@ fn times(record: &WebSocketRecord, held: Held, text: &mut String) {
     text.push('\n');
 }
 
-fn generator(results: &Results<'_>, text: &mut String) {
+fn generator(results: &WebSocketResults<'_>, text: &mut String) {
     let record = &results.summary.record;
     let _ = writeln!(
         text,

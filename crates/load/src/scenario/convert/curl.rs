@@ -69,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<Draft, String> {
     let mut draft = Draft::default();
     let mut flow = DraftFlow { name: "curl".to_owned(), steps: Vec::new() };
     for command in commands(words(text)?) {
-        let mut call = Call::default();
+        let mut call = CommandLine::default();
         call.read(command, &mut draft.notes)?;
         flow.steps.extend(call.steps()?);
     }
@@ -81,7 +81,7 @@ pub(super) fn read(text: &str) -> Result<Draft, String> {
 
 /// One command line.
 #[derive(Debug, Default)]
-struct Call {
+struct CommandLine {
     urls: Vec<String>,
     method: Option<String>,
     fields: Vec<(String, String)>,
@@ -94,7 +94,7 @@ struct Call {
     is_head: bool,
 }
 
-impl Call {
+impl CommandLine {
     fn read(&mut self, words: Vec<String>, notes: &mut Vec<String>) -> Result<(), String> {
         let mut words = words.into_iter();
         while let Some(word) = words.next() {

@@ -48,7 +48,7 @@ pub(crate) struct WorkerScript {
 
 /// The values for a worker's state, if `setup` ran in another process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct Start {
+pub(crate) struct ScriptStart {
     /// Set by `thread:set`, in order.
     given: Globals,
     /// Set by `thread.addr`, if at all.
@@ -86,7 +86,7 @@ pub(crate) fn set_up(
     addresses: &[SocketAddr],
     workers: usize,
     stop: &Arc<AtomicBool>,
-) -> Result<(Host, Vec<Start>), ScriptError> {
+) -> Result<(Host, Vec<ScriptStart>), ScriptError> {
     let mut starts = Vec::new();
     let host = host(script, options, addresses, workers, stop, |_, thread| {
         starts.push(thread.start());
@@ -141,7 +141,7 @@ pub(crate) fn take_up(
     script: &Script,
     options: &Options,
     addresses: &[SocketAddr],
-    starts: &[Start],
+    starts: &[ScriptStart],
     stop: &Arc<AtomicBool>,
 ) -> Result<(Threads, Vec<WorkerScript>), ScriptError> {
     let (mut threads, mut scripts) = (Threads(Vec::new()), Vec::new());

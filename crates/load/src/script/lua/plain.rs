@@ -15,20 +15,20 @@ const GLOBALS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A value that can be copied to another state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Plain {
+pub(crate) enum ScriptValue {
     Boolean(bool),
     Integer(i64),
     /// The bits of the number: JSON cannot represent all numbers.
     Number(u64),
     Text(Vec<u8>),
-    Table(Vec<(Plain, Plain)>),
+    Table(Vec<(ScriptValue, ScriptValue)>),
     Address(SocketAddr),
 }
 
 /// Names of globals with their values; `None` is nil.
-pub(crate) type Globals = Vec<(String, Option<Plain>)>;
+pub(crate) type Globals = Vec<(String, Option<ScriptValue>)>;
 
-impl Plain {
+impl ScriptValue {
     /// Copies a value; nil becomes `None`. The error is for values that cannot leave their state.
     pub(super) fn of(value: &Value) -> mlua::Result<Option<Self>> {
         let mut room = usize::MAX;
@@ -88,7 +88,7 @@ fn too_much() -> mlua::Error {
 }
 
 /// Creates the value, or nil, in a state.
-pub(super) fn to_lua(value: Option<&Plain>, lua: &Lua) -> mlua::Result<Value> {
+pub(super) fn to_lua(value: Option<&ScriptValue>, lua: &Lua) -> mlua::Result<Value> {
     value.map_or(Ok(Value::Nil), |value| value.to_lua(lua))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn globals(lua: &Lua) -> mlua::Result<Globals> {
     for pair in lua.globals().pairs::<Value, Value>() {
         let (Value::String(name), value) = pair? else { continue };
         let before = room;
-        match Plain::within(&value, 0, &mut room) {
+        match ScriptValue::within(&value, 0, &mut room) {
             Ok(value) => found.push((name.to_string_lossy(), value)),
             // An empty budget means that the value is too large; otherwise it cannot be copied.
             Err(_) if room == 0 => return Err(too_much()),

@@ -1,7 +1,7 @@
 //! The thread object of wrk's scripts: a worker's state for `setup`, `done` and its own script; and addresses.
 
-use super::Start;
-use super::plain::{self, Globals, Plain};
+use super::ScriptStart;
+use super::plain::{self, Globals, ScriptValue};
 use mlua::{Lua, MetaMethod, Table, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,9 +50,9 @@ impl Thread {
 
 impl Thread {
     /// The values that `setup` has set, for the worker's process.
-    pub(super) fn start(&self) -> Start {
+    pub(super) fn start(&self) -> ScriptStart {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Start { given, address: self.chosen_address() }
+        ScriptStart { given, address: self.chosen_address() }
     }
 }
 
@@ -70,11 +70,11 @@ impl UserData for Thread {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("get", |to, this, name: String| {
             let value: Value = this.state()?.globals().get(name)?;
-            plain::to_lua(Plain::of(&value)?.as_ref(), to)
+            plain::to_lua(ScriptValue::of(&value)?.as_ref(), to)
         });
         methods.add_method("set", |_, this, (name, value): (String, Value)| {
             let state = this.state()?;
-            let value = Plain::of(&value)?;
+            let value = ScriptValue::of(&value)?;
             state.globals().set(name.as_str(), plain::to_lua(value.as_ref(), &state)?)?;
             this.given.lock().unwrap_or_else(PoisonError::into_inner).push((name, value));
             Ok(())

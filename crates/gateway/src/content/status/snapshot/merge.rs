@@ -48,8 +48,8 @@ fn decode(bytes: &[u8]) -> Option<Snapshot> {
 }
 
 /// Publishes the figures of this process for the others.
-pub fn publish_figures(shared: &Registry, generation: &Generation) {
-    Snapshot::take_and_publish(shared, generation);
+pub fn publish_figures(registry: &Registry, generation: &Generation) {
+    Snapshot::take_and_publish(registry, generation);
 }
 
 /// Adds the last figures of a process that has ended to those of the processes that ended before. `None`: they are not
@@ -77,13 +77,13 @@ impl Snapshot {
     }
 
     /// Collects everything of this process, and publishes it for the others.
-    pub(crate) fn take_and_publish(shared: &Registry, generation: &Generation) -> Self {
-        shared.publish_figures(|| Self::take(shared, generation), encode)
+    pub(crate) fn take_and_publish(registry: &Registry, generation: &Generation) -> Self {
+        registry.publish_figures(|| Self::take(registry, generation), encode)
     }
 
     /// Adds the other processes, and those that have ended.
-    pub(crate) fn add_others(&mut self, shared: &Registry) {
-        let Some(others) = shared.figures_of_others() else { return };
+    pub(crate) fn add_others(&mut self, registry: &Registry) {
+        let Some(others) = registry.figures_of_others() else { return };
         for other in others.living.iter().filter_map(|bytes| decode(bytes)) {
             self.add_living(&other);
         }

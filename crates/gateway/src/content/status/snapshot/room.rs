@@ -67,19 +67,19 @@ pub(crate) struct OverloadStatus {
 }
 
 /// The ledger for these peers only: peers that only requests name must not decide how much is shown.
-pub(crate) fn ports(shared: &Registry, peers: &BTreeSet<&str>) -> PortsStatus {
-    let stands = shared.ports();
-    let (pairs_total, free_least) = (stands.len() as u64, stands.iter().map(|stand| stand.free).min());
-    let pairs = stands.into_iter().map(|stand| PairStatus {
-        source: stand.pair.source.to_string(),
-        peer: stand.pair.peer.to_string(),
-        ports: stand.ports,
-        used: stand.used,
-        time_wait: stand.time_wait,
-        reusable: stand.reusable,
-        free: stand.free,
-        opened_per_second: stand.opened_per_second,
-        exhausted_in_s: stand.exhausted_in_s,
+pub(crate) fn ports(registry: &Registry, peers: &BTreeSet<&str>) -> PortsStatus {
+    let usages = registry.ports();
+    let (pairs_total, free_least) = (usages.len() as u64, usages.iter().map(|usage| usage.free).min());
+    let pairs = usages.into_iter().map(|usage| PairStatus {
+        source: usage.pair.source.to_string(),
+        peer: usage.pair.peer.to_string(),
+        ports: usage.ports,
+        used: usage.used,
+        time_wait: usage.time_wait,
+        reusable: usage.reusable,
+        free: usage.free,
+        opened_per_second: usage.opened_per_second,
+        exhausted_in_s: usage.exhausted_in_s,
     });
     let mut pairs: Vec<PairStatus> = pairs.filter(|pair| peers.contains(pair.peer.as_str())).collect();
     pairs.sort_by_key(|pair| pair.free);
@@ -87,8 +87,8 @@ pub(crate) fn ports(shared: &Registry, peers: &BTreeSet<&str>) -> PortsStatus {
     PortsStatus { pairs_total, free_least, pairs }
 }
 
-pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
-    let used = shared.memory();
+pub(crate) fn memory(registry: &Registry) -> MemoryStatus {
+    let used = registry.memory();
     let named = used.held_by_connections + used.held_by_exchanges + used.held_by_tunnels;
     MemoryStatus {
         budget_bytes: used.budget,
@@ -102,7 +102,7 @@ pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
         ]),
         claimed_bytes: used.claimed,
         claimed_peak_bytes: used.claimed_most,
-        pressure: shared.memory.pressure().label().into(),
+        pressure: registry.memory.pressure().label().into(),
         shed: labelled([
             ("keepalive", used.connections_closed),
             ("requests", used.requests_refused),
@@ -111,8 +111,8 @@ pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
     }
 }
 
-pub(crate) fn overload(shared: &Registry) -> OverloadStatus {
-    let overload = shared.overload();
+pub(crate) fn overload(registry: &Registry) -> OverloadStatus {
+    let overload = registry.overload();
     OverloadStatus {
         accepts_failed: overload.accepts_failed,
         connections_refused: overload.connections_refused,

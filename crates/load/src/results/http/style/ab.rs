@@ -1,10 +1,10 @@
 //! `ApacheBench`'s report.
 
-use crate::results::http::Results;
+use crate::results::http::HttpResults;
 use crate::{Cause, Latencies};
 use std::fmt::Write as _;
 
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &HttpResults<'_>) -> String {
     let summary = results.summary;
     let (options, record) = (&summary.options, &summary.record);
     let whole = record.whole();
@@ -63,7 +63,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     text
 }
 
-fn times(results: &Results<'_>, text: &mut String) {
+fn times(results: &HttpResults<'_>, text: &mut String) {
     let summary = results.summary;
     let total = &summary.record.whole().latency;
     text.push_str("\nConnection Times (ms)\n              min  mean[+/-sd] median   max\n");

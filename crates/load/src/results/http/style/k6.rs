@@ -1,7 +1,7 @@
 //! k6's end-of-test summary in the compact layout of its documentation (k6 1.x), with the figures that exist here.
 
 use crate::Latencies;
-use crate::results::http::Results;
+use crate::results::http::HttpResults;
 use crate::results::words::outcome;
 use report::Outcome;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const NAME: usize = 35;
 
 /// The values after a name. Each column is as wide as the widest value of its kind in the whole summary.
-enum Values {
+enum Columns {
     /// Times: avg, min, med, max, p(90), p(95).
     Trend([String; 6]),
     /// A first value and the text after it.
@@ -21,18 +21,18 @@ struct Line {
     name: &'static str,
     /// Whether the line is indented below the one before it.
     is_sub: bool,
-    values: Values,
+    values: Columns,
 }
 
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &HttpResults<'_>) -> String {
     let sections = [("HTTP", http(results)), ("EXECUTION", execution(results)), ("NETWORK", network(results))];
     let lines = || sections.iter().flat_map(|(_, lines)| lines);
     let mut trends = [0; 6];
     let mut plain = [0; 2];
     for line in lines() {
         let (widths, values) = match &line.values {
-            Values::Trend(values) => (trends.as_mut_slice(), values.as_slice()),
-            Values::Plain(values) => (plain.as_mut_slice(), values.as_slice()),
+            Columns::Trend(values) => (trends.as_mut_slice(), values.as_slice()),
+            Columns::Plain(values) => (plain.as_mut_slice(), values.as_slice()),
         };
         for (width, value) in widths.iter_mut().zip(values) {
             *width = value.chars().count().max(*width);
@@ -56,8 +56,8 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         let _ = writeln!(text, "\n    {title}");
         for Line { name, is_sub, values } in lines {
             let (widths, values) = match values {
-                Values::Trend(values) => (trends.as_slice(), values.as_slice()),
-                Values::Plain(values) => (plain.as_slice(), values.as_slice()),
+                Columns::Trend(values) => (trends.as_slice(), values.as_slice()),
+                Columns::Plain(values) => (plain.as_slice(), values.as_slice()),
             };
             let (indent, room) = if *is_sub { ("      ", NAME - 2) } else { ("    ", NAME) };
             let mut line = format!("{indent}{name:.<room$}:");
@@ -71,15 +71,15 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     text
 }
 
-fn line(name: &'static str, values: Values) -> Line {
+fn line(name: &'static str, values: Columns) -> Line {
     Line { name, is_sub: false, values }
 }
 
-fn plain<const N: usize>(values: [String; N]) -> Values {
-    Values::Plain(values.into())
+fn plain<const N: usize>(values: [String; N]) -> Columns {
+    Columns::Plain(values.into())
 }
 
-fn http(results: &Results<'_>) -> Vec<Line> {
+fn http(results: &HttpResults<'_>) -> Vec<Line> {
     let summary = results.summary;
     let whole = summary.record.whole();
     let mut lines = vec![
@@ -101,28 +101,28 @@ fn http(results: &Results<'_>) -> Vec<Line> {
     lines
 }
 
-fn execution(results: &Results<'_>) -> Vec<Line> {
+fn execution(results: &HttpResults<'_>) -> Vec<Line> {
     let users = results.summary.options.connections;
     let users = || plain([users.to_string(), format!("min={users}"), format!("max={users}")]);
     let iterations = count(results, results.summary.record.whole().responses);
     vec![line("iterations", iterations), line("vus", users()), line("vus_max", users())]
 }
 
-fn network(results: &Results<'_>) -> Vec<Line> {
+fn network(results: &HttpResults<'_>) -> Vec<Line> {
     let whole = results.summary.record.whole();
     let seconds = results.summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let data = |count: u64| plain([bytes(count as f64), format!("{}/s", bytes(count as f64 / seconds))]);
     vec![line("data_received", data(whole.bytes_received)), line("data_sent", data(whole.bytes_sent))]
 }
 
-fn count(results: &Results<'_>, count: u64) -> Values {
+fn count(results: &HttpResults<'_>, count: u64) -> Columns {
     let seconds = results.summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     plain([count.to_string(), format!("{}/s", trimmed(count as f64 / seconds, 6))])
 }
 
-fn trend(latencies: &Latencies) -> Values {
+fn trend(latencies: &Latencies) -> Columns {
     let at = |quantile: f64| time(latencies.quantile_ns(quantile) as f64);
-    Values::Trend([
+    Columns::Trend([
         format!("avg={}", time(latencies.mean_ns())),
         format!("min={}", time(latencies.min_ns() as f64)),
         format!("med={}", at(0.5)),

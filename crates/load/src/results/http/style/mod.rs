@@ -7,7 +7,7 @@ mod own;
 mod siege;
 mod wrk;
 
-use super::Results;
+use super::HttpResults;
 
 /// The style of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -27,7 +27,7 @@ pub enum Style {
 
 impl Style {
     /// The report, with its final line end.
-    pub fn render(self, results: &Results<'_>) -> String {
+    pub fn render(self, results: &HttpResults<'_>) -> String {
         match self {
             Self::Own => own::render(results),
             Self::Wrk => wrk::render(results),
@@ -45,7 +45,7 @@ mod tests {
     use std::time::Duration;
 
     /// 200 responses of a millisecond in two seconds, and one refused connection.
-    pub(crate) fn with_results<T>(render: impl FnOnce(&Results<'_>) -> T) -> T {
+    pub(crate) fn with_results<T>(render: impl FnOnce(&HttpResults<'_>) -> T) -> T {
         let mut tally = Tally { begun: 201, responses: 200, statuses: vec![(200, 200)], ..Tally::default() };
         (0..200).for_each(|_| tally.latency.record(1_000_000));
         tally.failures[Cause::Refused as usize] = 1;
@@ -53,7 +53,7 @@ mod tests {
         let options = Options::new(Target::new("http://127.0.0.1:8080/".parse().expect("a URL")));
         let summary = Summary { record, elapsed: Duration::from_secs(2), ..Summary::of_nothing(options) };
         let health: Health = summary.health();
-        render(&Results { summary: &summary, health: &health, verdicts: &[], rows: &[], sockets: None })
+        render(&HttpResults { summary: &summary, health: &health, verdicts: &[], rows: &[], sockets: None })
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Holdfast's own report: the load, the responses, the latencies in each sense, the failures with their causes, and whether
 //! the generator distorted the run.
 
-use crate::results::http::Results;
+use crate::results::http::HttpResults;
 use crate::results::http::page::answer;
 use crate::results::units::{bytes, time};
 use crate::results::words::{agents, condition, lateness, plan_line, tcp, thresholds, whose};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 const QUANTILES: [(&str, f64); 7] =
     [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &HttpResults<'_>) -> String {
     let whole = results.summary.record.whole();
     let mut text = String::new();
     asked(results, &mut text);
@@ -40,7 +40,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
 /// Stages in the line of the load.
 const STAGES_SHOWN: usize = 8;
 
-fn asked(results: &Results<'_>, text: &mut String) {
+fn asked(results: &HttpResults<'_>, text: &mut String) {
     let options = &results.summary.options;
     if let Some(scenario) = &options.scenario {
         let _ = writeln!(text, "scenario    {}", scenario.name);
@@ -115,7 +115,7 @@ fn many(count: usize, one: &str, several: &str) -> String {
     format!("{} {}", grouped(count as u64), if count == 1 { one } else { several })
 }
 
-fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
+fn came(results: &HttpResults<'_>, whole: &Tally, text: &mut String) {
     let summary = results.summary;
     let record = &summary.record;
     let seconds = summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -172,7 +172,7 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
     text.push('\n');
 }
 
-fn latencies(results: &Results<'_>, whole: &Tally, text: &mut String) {
+fn latencies(results: &HttpResults<'_>, whole: &Tally, text: &mut String) {
     let summary = results.summary;
     let corrected = summary.corrected();
     let (first, second, note): (&Latencies, &Latencies, String) = if summary.options.pace.is_open() {
@@ -215,7 +215,7 @@ fn failures(whole: &Tally, text: &mut String) {
 /// Rows in the table of targets.
 const TARGETS_SHOWN: usize = 50;
 
-fn targets(results: &Results<'_>, text: &mut String) {
+fn targets(results: &HttpResults<'_>, text: &mut String) {
     let summary = results.summary;
     let _ = writeln!(
         text,
@@ -242,7 +242,7 @@ fn targets(results: &Results<'_>, text: &mut String) {
     text.push('\n');
 }
 
-fn generator(results: &Results<'_>, text: &mut String) {
+fn generator(results: &HttpResults<'_>, text: &mut String) {
     let (summary, health) = (results.summary, results.health);
     let record = &summary.record;
     let cpu_us = record.generator.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;

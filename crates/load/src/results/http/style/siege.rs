@@ -2,14 +2,14 @@
 //! Responses from 500 on and requests without a response count as failed. Its concurrency is the mean number of
 //! requests in flight, computed from all complete responses.
 
-use crate::results::http::Results;
+use crate::results::http::HttpResults;
 use std::fmt::Write as _;
 
 /// Columns of a tab, and the column where values begin.
 const TAB: usize = 8;
 const VALUES_AT: usize = 24;
 
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &HttpResults<'_>) -> String {
     let summary = results.summary;
     let whole = summary.record.whole();
     let seconds = summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);

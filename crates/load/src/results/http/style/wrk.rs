@@ -1,11 +1,11 @@
 //! wrk's report with `--latency`. The requests per second of a thread are those of an interval, divided by the
 //! number of threads.
 
-use crate::results::http::Results;
+use crate::results::http::HttpResults;
 use crate::{Latencies, Row, SocketErrors};
 use std::fmt::Write as _;
 
-pub(crate) fn render(results: &Results<'_>) -> String {
+pub(crate) fn render(results: &HttpResults<'_>) -> String {
     let summary = results.summary;
     let options = &summary.options;
     let whole = summary.record.whole();

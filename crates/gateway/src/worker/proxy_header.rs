@@ -14,7 +14,7 @@ const SHOWN_BYTES_MAX: usize = 107;
 
 impl Worker {
     /// The connection, once its header has arrived. `fired`: its time has passed.
-    pub(crate) fn greet(
+    pub(crate) fn await_proxy_header(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
         listener: &ListenerPlan,
@@ -59,7 +59,7 @@ impl Worker {
             host: None,
             referrer: None,
         };
-        if self.thread.shared.error_log.request_line(self.thread.index, level, &line) {
+        if self.thread.registry.error_log.request_line(self.thread.index, level, &line) {
             connection.line_waits.set(true);
         }
     }
