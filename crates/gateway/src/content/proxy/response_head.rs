@@ -271,7 +271,7 @@ impl Exchange {
                 HeadStep::Relaying(relay)
             }
             Err(FeedError::Client) => {
-                if let Some(record) = self.upstream.attempts.last_mut() {
+                if let Some(record) = self.upstream.attempt_mut() {
                     record.response_length = relay.body.received;
                 }
                 HeadStep::Refused
