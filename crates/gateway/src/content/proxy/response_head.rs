@@ -237,7 +237,7 @@ impl Exchange {
         }
         let kept = (self.begin_store(plan, said, status), self.begin_saving(plan, status, tries));
         let may_have_trailers = incoming.may_have_trailers(framing);
-        let (mut relay, body) = self.begin_relay(plan, incoming, (framing, rest), kept, not_modified);
+        let (relay, body) = self.begin_relay(plan, incoming, (framing, rest), kept, not_modified);
         self.head_came(plan, tries);
         let head = if not_modified {
             self.not_modified_head(plan)
@@ -254,6 +254,11 @@ impl Exchange {
         {
             self.response.filters.send_only(range);
         }
+        self.send_head_and_begun_body(relay, head, body)
+    }
+
+    /// Sends the head, and the part of the body that came with it.
+    fn send_head_and_begun_body(&mut self, mut relay: Box<Relay>, head: Box<ReplyHead>, body: &[u8]) -> HeadStep {
         let Self { upstream, response: Response { filters, .. }, down, .. } = self;
         let answer = upstream.answer_bytes();
         let fed = relay.feed(body, Some(head.with(answer)), filters, down);

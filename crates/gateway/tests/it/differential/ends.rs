@@ -177,13 +177,12 @@ fn tunnel(sides: &Sides, side: Side, end: TunnelEnd) {
     assert_eq!(client.head().map(|head| head.status()), Some(101), "{place}");
     client.send("ping");
     client.expect("hello");
-    match end {
-        TunnelEnd::Client(way) => way.leave(&mut client),
-        _ => {
-            client.rest();
-            // A tunnel of ours passes the upstream's FIN on, and ends when the client has closed its side, too.
-            client.close();
-        }
+    if let TunnelEnd::Client(way) = end {
+        way.leave(&mut client);
+    } else {
+        client.rest();
+        // A tunnel of ours passes the upstream's FIN on, and ends when the client has closed its side, too.
+        client.close();
     }
     sides.log_line_of(side, &format!("\"{line}\""));
 }

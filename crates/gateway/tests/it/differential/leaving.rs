@@ -27,9 +27,9 @@ const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 pub(super) enum Way {
     Fin,
     Reset,
-    /// Under TLS: close_notify and FIN.
+    /// Under TLS: `close_notify` and FIN.
     SecureEnd,
-    /// Under TLS: FIN without close_notify.
+    /// Under TLS: FIN without `close_notify`.
     SecureCut,
     /// Under TLS: RST.
     SecureReset,
@@ -278,7 +278,7 @@ fn differences(nginx: &Path) -> Vec<String> {
     wrong
 }
 
-/// The status, and the bytes of the body, of a request under TLS whose client sends close_notify before the answer.
+/// The status, and the bytes of the body, of a request under TLS whose client sends `close_notify` before the answer.
 fn ends_session(sides: &Sides, side: Side, seen: &Seen) -> String {
     let event = |event| seen.event(side.name(), "session", event);
     let mut client = connect_secure(sides.address(side, 1));
