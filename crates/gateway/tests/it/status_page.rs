@@ -242,6 +242,43 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
     assert_metrics_are_sound(&text);
 }
 
+/// The metrics after one request, with this many peers.
+fn metrics_of_peers(count: usize) -> String {
+    let peer = Peer::saying(HELLO);
+    let others: String = (1..count).map(|at| format!("server 127.9.{}.{}:9 down;", at / 250, at % 250 + 1)).collect();
+    let gateway = Gateway::start(
+        &format!(
+            "events {{}} http {{ upstream app {{ server {{upstream:0}}; {others} }} server {{ listen {{listen}};
+                location / {{ proxy_pass http://app; }} location /status {{ status_page; }} }} }}"
+        ),
+        &[peer.address()],
+    );
+    let mut client = gateway.client();
+    assert_eq!(ask(&mut client, "/", "").status(), 200);
+    until("the attempt is counted", || {
+        let text = ask(&mut client, "/status/metrics", "").text();
+        let is_counted = |line: &str| line.starts_with("holdfast_peer_attempts_total{") && line.ends_with(" 1");
+        text.lines().any(is_counted).then_some(text)
+    })
+}
+
+#[test]
+fn many_peers_share_the_series_of_their_group() {
+    let few = metrics_of_peers(1000);
+    assert_eq!(few.matches("holdfast_peer_attempts_total{").count(), 1000);
+    let many = metrics_of_peers(1001);
+    assert_eq!(many.matches("holdfast_peer_attempts_total{").count(), 1);
+    for line in [
+        "holdfast_peer_attempts_total{group=\"app\",peer=\"*\"} 1",
+        "holdfast_peer_responses_total{group=\"app\",peer=\"*\",class=\"2xx\"} 1",
+        "holdfast_peer_connections{group=\"app\",peer=\"*\",state=\"idle\"} 1",
+        "holdfast_peer_response_duration_seconds_count{group=\"app\",peer=\"*\"} 1",
+    ] {
+        assert!(many.lines().any(|found| found == line), "no {line:?} in\n{many}");
+    }
+    assert_metrics_are_sound(&many);
+}
+
 #[test]
 fn browser_gets_an_html_page() {
     let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());

@@ -22,11 +22,20 @@ pub(crate) struct Family {
     write: fn(&mut Samples<'_>, &Snapshot),
 }
 
+/// Most peers of all groups that have series of their own: about 6 KB each, so about 6 MB for a scrape. A cluster may have
+/// tens of thousands of peers, and neither Prometheus nor this process has room for the series of all.
+const PEERS_MAX: usize = 1000;
+
+/// The label of the sum over the peers of a group.
+const ALL_PEERS: &str = "*";
+
 /// Writes the samples of one family.
 struct Samples<'a> {
     family: prometheus::Family<'a>,
     /// The label names that every sample must have.
     labels: &'static str,
+    /// The sums over the peers of each group, instead of its peers; empty if there are few.
+    sums: &'a [Option<PeerStatus>],
 }
 
 impl Samples<'_> {
@@ -55,7 +64,19 @@ impl Samples<'_> {
         }
     }
 
+    /// Peers, or a sum for each group if there are many.
     fn peers(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
+        if self.sums.is_empty() {
+            return self.each_peer(snapshot, write);
+        }
+        for (group, sum) in snapshot.groups.iter().zip(self.sums) {
+            if let Some(sum) = sum {
+                write(self, &[("group", &group.name), ("peer", &sum.address)], sum);
+            }
+        }
+    }
+
+    fn each_peer(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
         for group in &snapshot.groups {
             for peer in &group.peers {
                 write(self, &[("group", &group.name), ("peer", &peer.address)], peer);
@@ -558,11 +579,21 @@ const FAMILIES: &[Family] = &[
 /// Renders all families.
 pub(crate) fn render(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     let mut page = Page::new(format);
+    let sums = sums_of_many(snapshot, PEERS_MAX);
     for family in families() {
         let out = page.family(family.name, family.kind, family.help);
-        (family.write)(&mut Samples { family: out, labels: family.labels }, snapshot);
+        (family.write)(&mut Samples { family: out, labels: family.labels, sums: &sums }, snapshot);
     }
     page.into_bytes()
+}
+
+/// A sum for each group, if all groups together have more than `most` peers; otherwise nothing.
+fn sums_of_many(snapshot: &Snapshot, most: usize) -> Vec<Option<PeerStatus>> {
+    let peers: usize = snapshot.groups.iter().map(|group| group.peers.len()).sum();
+    if peers <= most {
+        return Vec::new();
+    }
+    snapshot.groups.iter().map(|group| PeerStatus::sum_of(&group.peers, ALL_PEERS)).collect()
 }
 
 #[cfg(test)]

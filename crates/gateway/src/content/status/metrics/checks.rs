@@ -35,7 +35,8 @@ pub(crate) const FAMILIES: &[Family] = &[
 ];
 
 fn checks(out: &mut Samples<'_>, all: &Snapshot, mut write: impl FnMut(&mut Samples<'_>, &Labels<'_>, &CheckStatus)) {
-    out.peers(all, |out, labels, peer| {
+    // Groups with many peers, too: a sum has no health.
+    out.each_peer(all, |out, labels, peer| {
         if let Some(check) = &peer.check {
             write(out, labels, check);
         }

@@ -307,6 +307,15 @@ impl GroupStatus {
 }
 
 impl PeerStatus {
+    /// The sum over peers, without their health; `None` without peers.
+    pub(crate) fn sum_of(peers: &[Self], name: &str) -> Option<Self> {
+        let (first, others) = peers.split_first()?;
+        let mut sum = Self { address: name.to_owned(), ..first.clone() };
+        others.iter().for_each(|peer| sum.add(peer));
+        sum.check = None;
+        Some(sum)
+    }
+
     fn add(&mut self, other: &Self) {
         self.idle += other.idle;
         self.leased += other.leased;
