@@ -280,7 +280,10 @@ fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16
     let file = home.join("theirs.conf");
     fs::write(&file, text).unwrap();
     let said = home.join("nginx.out");
-    let mut child = Command::new(program)
+    // As a daemon, nginx has no umask.
+    let mut child = Command::new("sh")
+        .args(["-c", "umask 0; exec \"$0\" \"$@\""])
+        .arg(program)
         .arg("-p")
         .arg(home)
         .arg("-c")

@@ -1,7 +1,8 @@
 //! Request bodies that do not fit their buffer, in temporary files. The functions here block: they run on the offload
-//! pool. A file is unlinked as soon as it is open, so that a crash leaves nothing behind. `client_body_in_file_only on`
-//! keeps the name.
+//! pool. A file is unlinked as soon as it is open, so that a crash leaves nothing behind. With `client_body_in_file_only` it has
+//! a name, because an upstream is told about it.
 
+use reactor::Offload;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -21,18 +22,50 @@ pub(crate) struct BodyFiles {
     pub(crate) directory: PathBuf,
     /// Digits of each level of directories; 0 for none.
     pub(crate) levels: [u8; 3],
-    /// Every body goes into a file.
-    pub(crate) always: bool,
-    /// The file keeps its name.
-    pub(crate) keep: bool,
+    pub(crate) names: FileNames,
+}
+
+/// `client_body_in_file_only`: with a name, every body goes into a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileNames {
+    /// `off`
+    Removed,
+    /// `clean`: until the end of the request. Another process of the user can open it by this name alone: the kernel
+    /// forbids `/proc/PID/fd` of a process that gave up the rights of root.
+    UntilEnd,
+    /// `on`
+    Kept,
+}
+
+/// The name of a file, which is removed when this is dropped.
+pub(crate) struct RemovedName {
+    path: PathBuf,
+    offload: Offload,
+}
+
+impl RemovedName {
+    pub(crate) fn new(path: PathBuf, offload: Offload) -> Self {
+        Self { path, offload }
+    }
+}
+
+impl Drop for RemovedName {
+    fn drop(&mut self) {
+        let path = self.path.clone();
+        let remove = move || std::fs::remove_file(path);
+        if self.offload.submit(remove, || ()).is_err() {
+            // The pool has no room. A body must not stay, so this thread waits for the disk.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Number of the next file of this process.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl BodyFiles {
-    /// Creates a file and its directories.
-    pub(crate) fn create(&self) -> io::Result<File> {
+    /// Creates a file and its directories. The path is that of its name, which may be removed already.
+    pub(crate) fn create(&self) -> io::Result<(File, PathBuf)> {
         for _ in 0..NAMES_MAX {
             let path = self.path(NEXT.fetch_add(1, Ordering::Relaxed));
             let opened = match open_new(&path) {
@@ -46,10 +79,10 @@ impl BodyFiles {
             match opened {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Ok(file) => {
-                    if !self.keep {
+                    if self.names == FileNames::Removed {
                         std::fs::remove_file(&path)?;
                     }
-                    return Ok(file);
+                    return Ok((file, path));
                 }
                 Err(error) => return Err(error),
             }
@@ -86,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_levels_are_the_last_digits() {
-        let files = BodyFiles { directory: "/t".into(), levels: [1, 2, 0], always: false, keep: false };
+        let files = BodyFiles { directory: "/t".into(), levels: [1, 2, 0], names: FileNames::Removed };
         assert_eq!(files.path(123_456), Path::new("/t/6/45/0000123456"));
         let flat = BodyFiles { levels: [0; 3], ..files };
         assert_eq!(flat.path(12_345_678_901), Path::new("/t/12345678901"));
@@ -96,16 +129,16 @@ mod tests {
     fn temporary_file_has_no_name_until_kept() {
         let directory = tempfile::tempdir().unwrap();
         let mut files =
-            BodyFiles { directory: directory.path().join("new"), levels: [1, 0, 0], always: false, keep: false };
+            BodyFiles { directory: directory.path().join("new"), levels: [1, 0, 0], names: FileNames::Removed };
         let names = |files: &BodyFiles| {
             let levels = std::fs::read_dir(&files.directory).unwrap();
             levels.map(|level| std::fs::read_dir(level.unwrap().path()).unwrap().count()).sum::<usize>()
         };
-        let file = files.create().unwrap();
+        let (file, _) = files.create().unwrap();
         write_piece(&file, b"bc", 1).unwrap();
         assert_eq!(reactor::read_at(&file, 0, 10).unwrap(), b"\0bc");
         assert_eq!(names(&files), 0);
-        files.keep = true;
+        files.names = FileNames::Kept;
         files.create().unwrap();
         assert_eq!(names(&files), 1);
     }

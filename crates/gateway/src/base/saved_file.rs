@@ -55,7 +55,7 @@ impl SavedFile {
             let temporary = directory.join(format!(".holdfast-{}-{number:010}", std::process::id()));
             let opened = match open_new(&temporary) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    DirBuilder::new().mode(directory_mode(name.mode)).recursive(true).create(directory)?;
+                    create_directories(directory, directory_mode(name.mode))?;
                     open_new(&temporary)
                 }
                 opened => opened,
@@ -91,6 +91,19 @@ fn open_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)
 }
 
+/// Creates the directories that are missing, whatever the umask is: as a daemon, nginx has none.
+fn create_directories(directory: &Path, mode: u32) -> io::Result<()> {
+    let missing: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        match DirBuilder::new().mode(mode).create(path) {
+            // Another request has created it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => created.and_then(|()| std::fs::set_permissions(path, Permissions::from_mode(mode)))?,
+        }
+    }
+    Ok(())
+}
+
 /// As in nginx: who may read a file may enter its directory.
 fn directory_mode(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
@@ -99,6 +112,17 @@ fn directory_mode(mode: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_have_their_permissions_under_any_umask() {
+        let root = tempfile::tempdir().unwrap();
+        let below = root.path().join("a/b");
+        create_directories(&below, 0o777).unwrap();
+        create_directories(&below, 0o700).unwrap();
+        for path in [root.path().join("a"), below] {
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o777, "{}", path.display());
+        }
+    }
 
     #[test]
     fn readers_of_a_file_may_enter_its_directory() {

@@ -1,5 +1,6 @@
 //! The request's body: how far it was read, and what was kept of it.
 
+use crate::base::body_file::RemovedName;
 use crate::downstream::body::RequestBody;
 use crate::upstream::replay_body::ReplayBody;
 use http1::BodyFraming;
@@ -9,19 +10,21 @@ pub(crate) struct Intake {
     pub(crate) body: RequestBody,
     /// Kept for further attempts and proxies.
     pub(crate) replay: ReplayBody,
+    /// The name of the body's file, if it has one until the end of the request.
+    pub(crate) file_name: Option<Box<RemovedName>>,
     /// The body was refused: it is neither measured again nor passed on.
     pub(crate) refused: bool,
 }
 
 impl Intake {
     pub(crate) fn new(body: RequestBody) -> Self {
-        Self { body, replay: ReplayBody::None, refused: false }
+        Self { body, replay: ReplayBody::None, file_name: None, refused: false }
     }
 
     /// A body that another exchange has read.
     pub(crate) fn of_body(replay: ReplayBody) -> Self {
         let body = RequestBody::received(replay.length());
-        Self { body, replay, refused: false }
+        Self { body, replay, file_name: None, refused: false }
     }
 
     /// Whether it can be sent again, to another peer or proxy.

@@ -1,6 +1,6 @@
 //! Locations, flattened: each gets a number and a plan with all inherited settings.
 
-use crate::base::body_file::BodyFiles;
+use crate::base::body_file::{BodyFiles, FileNames};
 use crate::lower::Lowering;
 use crate::lower::access::mirror_plan;
 use crate::lower::files::modified_since;
@@ -262,8 +262,11 @@ impl Lowering<'_> {
             body_files: Arc::new(BodyFiles {
                 directory: self.options.prefix.join(OsStr::from_bytes(&client.body_temp_path.path)),
                 levels: client.body_temp_path.levels,
-                always: client.body_in_file != BodyInFile::Off,
-                keep: client.body_in_file == BodyInFile::On,
+                names: match client.body_in_file {
+                    BodyInFile::Off => FileNames::Removed,
+                    BodyInFile::Clean => FileNames::UntilEnd,
+                    BodyInFile::On => FileNames::Kept,
+                },
             }),
             body_timeout: client.body_timeout,
             half_close: client.half_close,

@@ -1,16 +1,15 @@
 //! The rewrite phases: a server's program before a location is sought, a location's before its content. `rules` runs
 //! the programs; this module applies them to an exchange, tests files, and turns their results into steps.
 
-use crate::base::logs::error::{Level, errno, quoted};
+use crate::base::logs::error::{Level, quoted};
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::view::ExchangeView;
 use crate::plan::program::ProgramPlan;
-use crate::plan::symlinks::PathGuard;
 use conf::value::size::parse_size_text;
-use reactor::{FileKind, c_path, open_file_cached, status_guarded};
+use reactor::{FileKind, c_path, open_file_cached};
 use rules::captures::Captures;
 use rules::program::{Did, FileTest, Machine, Place, Stop};
 use rules::slots::VarSlots;
@@ -18,8 +17,7 @@ use rules::template::View;
 use rules::user_variables::{Surroundings, Trouble};
 use rules::variable::Variable;
 use std::cell::RefCell;
-use std::fs::Metadata;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::rc::Rc;
@@ -86,33 +84,13 @@ impl Exchange {
             Err(error) if error.kind() == ErrorKind::NotFound => return false,
             _ => {}
         }
-        let shown = quoted(name.to_bytes());
-        let status = self.offload(move || match guard {
-            None => metadata(&name),
-            Some(PathGuard { rule, trusted }) => status_guarded(&name, trusted, rule),
-        });
-        let status = status.await.flatten();
-        match status {
-            Ok(status) => match test {
-                FileTest::Regular => status.is_file(),
-                FileTest::Directory => status.is_dir(),
-                FileTest::Exists => true,
-                FileTest::Executable => status.mode() & OWNER_EXECUTES != 0,
-            },
-            Err(error) => {
-                let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::InvalidFilename];
-                if !absent.contains(&error.kind()) {
-                    self.log_at(Level::Crit, &format!("stat() \"{shown}\" failed ({})", errno(&error)));
-                }
-                false
-            }
-        }
+        self.tested(name, guard).await.is_some_and(|status| match test {
+            FileTest::Regular => status.is_file(),
+            FileTest::Directory => status.is_dir(),
+            FileTest::Exists => true,
+            FileTest::Executable => status.mode() & OWNER_EXECUTES != 0,
+        })
     }
-}
-
-fn metadata(path: &std::ffi::CStr) -> io::Result<Metadata> {
-    use std::os::unix::ffi::OsStrExt as _;
-    std::fs::metadata(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
 /// An exchange while a program runs on it.

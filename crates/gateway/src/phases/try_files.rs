@@ -10,6 +10,7 @@ use crate::plan::files::Alias;
 use crate::plan::location::{TryFallbackPlan, TryFilesPlan};
 use reactor::FileKind;
 use rules::uri::split_args;
+use std::io::ErrorKind;
 
 impl Exchange {
     /// Looks for the first existing path. `None`: it is the URI now, and the location's content is next.
@@ -27,21 +28,20 @@ impl Exchange {
             self.location().root.write_tried(&ExchangeView::of(self), &uri, &mut path);
             let wanted = if candidate.directory { FileKind::Directory } else { FileKind::Regular };
             let safe = self.location().root.holds(&path);
-            let opened =
-                if safe { self.open(&path).await.ok() } else { None }.filter(|file| file.status.kind == wanted);
-            trace.note(self, Event::TriedFile { path: &path, directory: candidate.directory, found: opened.is_some() });
+            let opened = if safe { self.open(&path).await } else { Err(ErrorKind::NotFound.into()) };
+            let found = match &opened {
+                Ok(file) => file.status.kind == wanted,
+                Err(error) => error.kind() == ErrorKind::PermissionDenied && self.is_there(&path, wanted).await,
+            };
+            trace.note(self, Event::TriedFile { path: &path, directory: candidate.directory, found });
             match opened {
-                Some(file) => {
-                    if candidate.directory {
-                        // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, so that relative links work.
-                        self.request.path = path;
-                    } else {
-                        self.prefetch(path, file);
-                    }
-                    self.take_found(uri, candidate.directory);
-                    return None;
-                }
-                None => self.request.path = path,
+                Ok(file) if found && !candidate.directory => self.prefetch(path, file),
+                // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, so that relative links work.
+                _ => self.request.path = path,
+            }
+            if found {
+                self.take_found(uri, candidate.directory);
+                return None;
             }
         }
         trace.note(self, Event::FellBack(&plan.fallback));

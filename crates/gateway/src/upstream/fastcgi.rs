@@ -19,6 +19,8 @@ pub(crate) struct FastcgiIncoming {
     /// Bytes followed the end of the request. As in nginx, they belong to no request; their connection must not serve
     /// another one.
     has_excess: bool,
+    /// Bytes behind the head that came with it, with their records.
+    begun_bytes: u64,
 }
 
 impl FastcgiIncoming {
@@ -42,6 +44,8 @@ impl FastcgiIncoming {
         let read = read.map_err(|error| fault_of(&error))?;
         if let Some(length) = read {
             answer.keep(&records.output[..length]);
+            let (raw, output) = records.head_seen.unwrap_or((used, records.output.len()));
+            self.begun_bytes = (used.saturating_sub(raw) + output.saturating_sub(length)) as u64;
             records.output.drain(..length);
             answer.head.keepalive = plan.keeps_connections && !self.has_excess;
             return Ok(HeadEvent::Final(b""));
@@ -68,6 +72,10 @@ impl FastcgiIncoming {
 
     pub(super) fn has_excess(&self) -> bool {
         self.has_excess
+    }
+
+    pub(super) fn begun_bytes(&self) -> u64 {
+        self.begun_bytes
     }
 
     /// Whether the request has ended, and there is no body.
@@ -97,6 +105,8 @@ pub(crate) struct Records {
     left: Option<u64>,
     /// The head is complete.
     in_body: bool,
+    /// How many bytes of a read, and of the output, there were when the output had the whole head.
+    head_seen: Option<(usize, usize)>,
 }
 
 impl Records {
@@ -107,7 +117,12 @@ impl Records {
             match self.decoder.next(&mut rest)? {
                 // As in nginx, a closed output has no head behind its end.
                 Piece::Stdout(_) if self.decoder.has_closed_stdout() && !self.has_head() => {}
-                Piece::Stdout(output) => self.output.extend_from_slice(output),
+                Piece::Stdout(output) => {
+                    self.output.extend_from_slice(output);
+                    if self.head_seen.is_none() && self.has_head() {
+                        self.head_seen = Some((bytes.len() - rest.len(), self.output.len()));
+                    }
+                }
                 Piece::NeedMore | Piece::End => return Ok(bytes.len() - rest.len()),
             }
         }
@@ -190,6 +205,7 @@ mod tests {
         assert_eq!(event, Ok(HeadEvent::Final(b"")));
         assert_eq!((answer.head.status, answer.value(FieldId::ETag)), (200, Some(&b"x"[..])));
         assert!(answer.head.keepalive && !incoming.is_whole());
+        assert_eq!(incoming.begun_bytes(), 2);
         let Source::Records(mut records) = incoming.source(answer.head.framing) else { panic!("no records") };
         let mut body = Vec::new();
         let rest = [record(STDOUT, b"dy"), record(END_REQUEST, &[0; 8])].concat();
@@ -230,5 +246,6 @@ mod tests {
         let event = incoming.take_head(&bytes, &plan(b""), &ExpectedHead::by_get(&limits), &mut answer);
         assert_eq!(event, Ok(HeadEvent::Final(b"")));
         assert!(incoming.has_excess() && incoming.is_whole() && !answer.head.keepalive);
+        assert_eq!(incoming.begun_bytes(), 16, "the record of the end");
     }
 }

@@ -99,6 +99,9 @@ impl Incoming {
         };
         let mut body = ResponseBody::new(source);
         body.excess = self.has_excess();
+        if let Self::Fastcgi(incoming) = self {
+            body.received = incoming.begun_bytes();
+        }
         body
     }
 

@@ -91,6 +91,21 @@ fn a_kept_file_has_the_body() {
 }
 
 #[test]
+fn clean_keeps_the_name_until_the_response_is_sent() {
+    let peer = Peer::answering(|request| {
+        let body = std::fs::read_to_string(request.value("X-File").unwrap()).unwrap();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    });
+    let server = "client_body_in_file_only clean; client_body_temp_path spool; \
+        location / { proxy_set_header X-File $request_body_file; proxy_pass http://{upstream:0}; }";
+    let gateway = Gateway::start_before(server, "", &[peer.address()]);
+    assert_eq!(post(&gateway, "/", b"small").text(), "small");
+    assert!(peer.only_request().value("X-File").unwrap().contains("/spool/"));
+    testkit::until("the file is removed", || (gateway.files_below("spool") == 0).then_some(()));
+    gateway.expect_error("a client request body is buffered to a temporary file ");
+}
+
+#[test]
 fn a_body_beyond_the_limit_is_413_however_it_comes() {
     let peer = counting();
     let gateway = Gateway::start_before(PROXY, "", &[peer.address()]);

@@ -15,6 +15,7 @@ mod incident;
 mod ingress;
 mod ingress_chart;
 mod installed;
+mod installed_beside_nginx;
 mod lab;
 mod lab_faults;
 mod listen;

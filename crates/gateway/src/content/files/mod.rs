@@ -5,7 +5,7 @@ pub(crate) mod listing;
 pub(crate) mod ready_made;
 pub(crate) mod send;
 
-use crate::base::logs::error::{errno, quoted};
+use crate::base::logs::error::{Level, errno, quoted};
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::file_parts::FileParts;
@@ -19,12 +19,16 @@ use crate::plan::symlinks::PathGuard;
 use http1::{FieldId, Method};
 use reactor::{
     FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached, open_guarded, open_guarded_cached,
+    status_guarded,
 };
 use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_version};
 use rules::range::{Wanted, parse_range};
 use rules::time_format::Moment;
 use std::borrow::Cow;
+use std::ffi::{CString, OsStr};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 /// The result of looking for one index file.
@@ -105,6 +109,41 @@ impl Exchange {
         self.offload(move || open_file(&path)).await?
     }
 
+    /// What is at a path, without opening it: that may be forbidden.
+    async fn status(&self, name: CString, guard: Option<PathGuard>) -> io::Result<Metadata> {
+        let look = move || match guard {
+            None => std::fs::metadata(OsStr::from_bytes(name.to_bytes())),
+            Some(PathGuard { rule, trusted }) => status_guarded(&name, trusted, rule),
+        };
+        self.offload(look).await.flatten()
+    }
+
+    /// The same for tests of the configuration; `None`, and a line in the log unless nothing is there, if it fails.
+    pub(crate) async fn tested(&self, name: CString, guard: Option<PathGuard>) -> Option<Metadata> {
+        let shown = quoted(name.to_bytes());
+        let error = match self.status(name, guard).await {
+            Ok(status) => return Some(status),
+            Err(error) => error,
+        };
+        let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::InvalidFilename];
+        if !absent.contains(&error.kind()) {
+            self.log_at(Level::Crit, &format!("stat() \"{shown}\" failed ({})", errno(&error)));
+        }
+        None
+    }
+
+    /// Whether a path leads to what `try_files` wants. A file that may not be opened exists all the same, and its
+    /// location answers 403.
+    pub(crate) async fn is_there(&self, path: &[u8], wanted: FileKind) -> bool {
+        let Some(name) = c_path(path.to_vec()) else { return false };
+        let status = self.tested(name, self.path_guard(path)).await;
+        status.is_some_and(|status| match wanted {
+            FileKind::Regular => status.is_file(),
+            FileKind::Directory => status.is_dir(),
+            FileKind::Other => false,
+        })
+    }
+
     /// What `disable_symlinks` says about a path.
     pub(crate) fn path_guard(&self, path: &[u8]) -> Option<PathGuard> {
         let plan = self.location().symlinks.as_ref()?;
@@ -178,8 +217,7 @@ impl Exchange {
             Err(error) => error,
         };
         let found = match error.kind() {
-            // The file may exist, for a location that does not read it itself; otherwise the location answers 403.
-            ErrorKind::PermissionDenied => Index::Found,
+            ErrorKind::PermissionDenied => self.closed_index(&path).await,
             ErrorKind::NotFound if *tested => Index::Missing,
             ErrorKind::NotFound => {
                 *tested = true;
@@ -194,6 +232,18 @@ impl Exchange {
         };
         self.request.path = path;
         found
+    }
+
+    /// An index file that cannot be opened. If it exists, the request goes to its location, which may not read it itself.
+    async fn closed_index(&self, path: &[u8]) -> Index {
+        let Some(name) = c_path(path.to_vec()) else { return Index::Missing };
+        match self.status(name, self.path_guard(path)).await {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                self.error_log(&format!("\"{}\" is forbidden ({})", quoted(path), errno(&error)));
+                Index::Failed(Reply::error(403))
+            }
+            _ => Index::Found,
+        }
     }
 
     fn index_not_found(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Index {

@@ -1,8 +1,8 @@
 //! The body of the request on its way to the upstream: read first, or streamed. `request_head` writes its head.
 
-use crate::base::body_file;
+use crate::base::body_file::{self, FileNames, RemovedName};
 use crate::base::close::CloseReason;
-use crate::base::logs::error::errno;
+use crate::base::logs::error::{Level, errno, quoted};
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
@@ -15,6 +15,7 @@ use crate::upstream::replay_body::ReplayBody;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
 use rules::template::Template;
+use std::os::unix::ffi::OsStrExt as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -107,7 +108,8 @@ impl Exchange {
         // If memory is short, a body that would fit the buffer goes into a file.
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
         let limit = self.thread.memory.room_for_body(wanted);
-        let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
+        let to_file = self.client_plan().body_files.names != FileNames::Removed
+            || length.is_some_and(|length| length > limit as u64);
         // Reserved at once: a buffer that doubles would hold twice as much for a moment.
         let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
         let mut bytes = begun;
@@ -179,8 +181,17 @@ impl Exchange {
     /// Reads the whole body into a temporary file; `piece` is its beginning. A full disk fails this request alone.
     async fn body_to_file(&mut self, mut piece: Vec<u8>) -> Result<ReplayBody, Reply> {
         let files = Arc::clone(&self.client_plan().body_files);
+        let names = files.names;
         let created = self.offload(move || files.create()).await.flatten();
-        let file = Arc::new(created.map_err(|error| self.body_file_failed("creating", &error))?);
+        let (file, path) = created.map_err(|error| self.body_file_failed("creating", &error))?;
+        let (file, shown) = (Arc::new(file), quoted(path.as_os_str().as_bytes()));
+        if names == FileNames::UntilEnd {
+            let offload = self.thread.registry.offload.clone();
+            self.intake.file_name = Some(Box::new(RemovedName::new(path, offload)));
+        }
+        // With a name it is no sign of a buffer that is too small.
+        let level = if names == FileNames::Removed { Level::Warn } else { Level::Notice };
+        self.log_at(level, &format!("a client request body is buffered to a temporary file {shown}"));
         let mut length = 0;
         loop {
             let left = match self.intake.body.framing() {
