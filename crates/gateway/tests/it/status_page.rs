@@ -245,7 +245,8 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
 /// The metrics after one request, with this many peers.
 fn metrics_of_peers(count: usize) -> String {
     let peer = Peer::saying(HELLO);
-    let others: String = (1..count).map(|at| format!("server 127.9.{}.{}:9 down;", at / 250, at % 250 + 1)).collect();
+    let others = (1..count).map(|at| format!("server 127.9.{}.{}:9 down;", at / 250, at % 250 + 1));
+    let others = others.collect::<Vec<_>>().concat();
     let gateway = Gateway::start(
         &format!(
             "events {{}} http {{ upstream app {{ server {{upstream:0}}; {others} }} server {{ listen {{listen}};

@@ -4,6 +4,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod checks;
+pub(crate) mod peers;
 pub(crate) mod room;
 
 use crate::content::status::snapshot::{
@@ -21,13 +22,6 @@ pub(crate) struct Family {
     /// Writes its samples.
     write: fn(&mut Samples<'_>, &Snapshot),
 }
-
-/// Most peers of all groups that have series of their own: about 6 KB each, so about 6 MB for a scrape. A cluster may have
-/// tens of thousands of peers, and neither Prometheus nor this process has room for the series of all.
-const PEERS_MAX: usize = 1000;
-
-/// The label of the sum over the peers of a group.
-const ALL_PEERS: &str = "*";
 
 /// Writes the samples of one family.
 struct Samples<'a> {
@@ -64,26 +58,6 @@ impl Samples<'_> {
         }
     }
 
-    /// Peers, or a sum for each group if there are many.
-    fn peers(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
-        if self.sums.is_empty() {
-            return self.each_peer(snapshot, write);
-        }
-        for (group, sum) in snapshot.groups.iter().zip(self.sums) {
-            if let Some(sum) = sum {
-                write(self, &[("group", &group.name), ("peer", &sum.address)], sum);
-            }
-        }
-    }
-
-    fn each_peer(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
-        for group in &snapshot.groups {
-            for peer in &group.peers {
-                write(self, &[("group", &group.name), ("peer", &peer.address)], peer);
-            }
-        }
-    }
-
     fn locations(&mut self, snapshot: &Snapshot, write: impl Fn(&mut Self, &Labels<'_>, &LocationStatus)) {
         for location in &snapshot.locations {
             write(self, &[("server", &location.server), ("location", &location.location)], location);
@@ -108,10 +82,10 @@ fn seconds(milliseconds: f64) -> f64 {
 
 /// Every family, in the order of the page.
 fn families() -> impl Iterator<Item = &'static Family> {
-    [FAMILIES, checks::FAMILIES, room::FAMILIES, caches::FAMILIES].into_iter().flatten()
+    [FAMILIES, peers::FAMILIES, checks::FAMILIES, room::FAMILIES, caches::FAMILIES].into_iter().flatten()
 }
 
-/// Connections, requests, groups, peers.
+/// Connections, requests, groups.
 const FAMILIES: &[Family] = &[
     Family {
         name: "holdfast_build_info",
@@ -503,67 +477,6 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.groups(all, |group| group.no_live_peer),
     },
     Family {
-        name: "holdfast_peer_connections",
-        kind: Kind::Gauge,
-        labels: "group peer state",
-        help: "Connections to a peer; leased: with an exchange or a tunnel.",
-        write: |out, all| {
-            out.peers(all, |out, labels, peer| {
-                let states = [("connecting", peer.connecting), ("idle", peer.idle), ("leased", peer.leased)];
-                out.states(labels, &states);
-            });
-        },
-    },
-    Family {
-        name: "holdfast_peer_attempts_total",
-        kind: Kind::Counter,
-        labels: "group peer",
-        help: "Attempts at a peer that have ended, whatever came of them.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.attempts)),
-    },
-    Family {
-        name: "holdfast_peer_failed_total",
-        kind: Kind::Counter,
-        labels: "group peer",
-        help: "Attempts that failed.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.failed)),
-    },
-    Family {
-        name: "holdfast_peer_opened_total",
-        kind: Kind::Counter,
-        labels: "group peer",
-        help: "Attempts for which a connection was established.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.opened)),
-    },
-    Family {
-        name: "holdfast_peer_reused_total",
-        kind: Kind::Counter,
-        labels: "group peer",
-        help: "Attempts on a pooled connection.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.reused)),
-    },
-    Family {
-        name: "holdfast_peer_responses_total",
-        kind: Kind::Counter,
-        labels: "group peer class",
-        help: "Responses of a peer by class of their status.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.each(labels, "class", &peer.responses)),
-    },
-    Family {
-        name: "holdfast_peer_connect_duration_seconds",
-        kind: Kind::Histogram,
-        labels: "group peer",
-        help: "How long connecting took, where that succeeded.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.histogram(labels, &peer.connect_time)),
-    },
-    Family {
-        name: "holdfast_peer_response_duration_seconds",
-        kind: Kind::Histogram,
-        labels: "group peer",
-        help: "From the beginning of an attempt to the last byte of its response.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.histogram(labels, &peer.response_time)),
-    },
-    Family {
         name: "holdfast_resolver_lookups_total",
         kind: Kind::Counter,
         labels: "zone result",
@@ -579,21 +492,12 @@ const FAMILIES: &[Family] = &[
 /// Renders all families.
 pub(crate) fn render(snapshot: &Snapshot, format: Format) -> Vec<u8> {
     let mut page = Page::new(format);
-    let sums = sums_of_many(snapshot, PEERS_MAX);
+    let sums = peers::sums_of_many(snapshot, peers::PEERS_MAX);
     for family in families() {
         let out = page.family(family.name, family.kind, family.help);
         (family.write)(&mut Samples { family: out, labels: family.labels, sums: &sums }, snapshot);
     }
     page.into_bytes()
-}
-
-/// A sum for each group, if all groups together have more than `most` peers; otherwise nothing.
-fn sums_of_many(snapshot: &Snapshot, most: usize) -> Vec<Option<PeerStatus>> {
-    let peers: usize = snapshot.groups.iter().map(|group| group.peers.len()).sum();
-    if peers <= most {
-        return Vec::new();
-    }
-    snapshot.groups.iter().map(|group| PeerStatus::sum_of(&group.peers, ALL_PEERS)).collect()
 }
 
 #[cfg(test)]

@@ -311,7 +311,9 @@ impl PeerStatus {
     pub(crate) fn sum_of(peers: &[Self], name: &str) -> Option<Self> {
         let (first, others) = peers.split_first()?;
         let mut sum = Self { address: name.to_owned(), ..first.clone() };
-        others.iter().for_each(|peer| sum.add(peer));
+        for peer in others {
+            sum.add(peer);
+        }
         sum.check = None;
         Some(sum)
     }
