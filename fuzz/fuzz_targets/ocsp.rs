@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
-use tls::{Pair, Standing, StatusQuestion};
+use tls::{Pair, CertStatus, StatusQuestion};
 
 const PEM: &[u8] = include_bytes!("../../crates/tls/tests/data/ocsp.pem");
 /// A day in the century that the answers among the seeds hold for.
@@ -18,6 +18,6 @@ static QUESTION: LazyLock<StatusQuestion> = LazyLock::new(|| {
 fuzz_target!(|input: &[u8]| {
     if let Ok(answer) = QUESTION.read(input, NOW, None) {
         // The authority has signed nothing else.
-        assert_eq!(answer.standing, Standing::Good);
+        assert_eq!(answer.status, CertStatus::Good);
     }
 });

@@ -50,7 +50,7 @@ impl Control {
                     () = checks::run(registry, check_bell) => {}
                     () = acme::run(registry, acme_bell) => {}
                     () = ocsp::staples::run(registry, staple_bell) => {}
-                    () = ocsp::standings::run(registry, standing_bell) => {}
+                    () = ocsp::client_statuses::run(registry, standing_bell) => {}
                     () = spans.run() => {}
                     () = ended.notified() => {}
                 }

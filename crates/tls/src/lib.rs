@@ -34,7 +34,7 @@
 //!
 //! Parts: `session` is the connection, `hello` reads a client's first message before a server is chosen, `server` and `client` are
 //! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `notes` are facts that rustls does not tell, `pair` loads certificates and keys and `finding` says
-//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `renewal` says when it asks again, `peer` checks and describes client certificates, `ocsp` asks for the standing of a certificate, `resume` holds ticket keys and sessions.
+//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `renewal` says when it asks again, `peer` checks and describes client certificates, `ocsp` asks for the status of a certificate, `resume` holds ticket keys and sessions.
 
 mod acme;
 mod client;
@@ -70,7 +70,7 @@ pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols};
-pub use ocsp::{Standing, StatusAnswer, StatusError, StatusQuestion, StatusTrust, is_status_response};
+pub use ocsp::{CertStatus, StatusAnswer, StatusError, StatusQuestion, StatusTrust, is_status_response};
 pub use openssl_names::{cipher_name, curve_name, scheme_name};
 pub use pair::{CertificateFacts, Pair, inspect_chain};
 pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, STATUS_REQUEST_FAILED, StatusCheck};

@@ -30,7 +30,7 @@ const SIGNS_OCSP: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
 
 /// What a responder says about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CertStatus {
     /// It is not revoked.
     Good,
     /// It is revoked.
@@ -39,7 +39,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for CertStatus {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Good => "good",
@@ -53,7 +53,7 @@ impl fmt::Display for Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusAnswer {
     /// What it says.
-    pub standing: Standing,
+    pub status: CertStatus,
     /// When the answer expires, in seconds since 1970; without it a newer answer may exist at any time.
     pub next_update: Option<i64>,
 }
@@ -184,12 +184,12 @@ impl StatusQuestion {
         self.verify_signer(&basic, &data, now, trusted)?;
         let single = data.responses.iter().find(|single| self.is_about(&single.id)).ok_or(StatusError::NotFound)?;
         check_time(single, now)?;
-        let standing = match context_number(single.status) {
-            Some(0) => Standing::Good,
-            Some(1) => Standing::Revoked,
-            _ => Standing::Unknown,
+        let status = match context_number(single.status) {
+            Some(0) => CertStatus::Good,
+            Some(1) => CertStatus::Revoked,
+            _ => CertStatus::Unknown,
         };
-        Ok(StatusAnswer { standing, next_update: single.next_update.map(|time| seconds_of(&time)) })
+        Ok(StatusAnswer { status, next_update: single.next_update.map(|time| seconds_of(&time)) })
     }
 
     fn is_about(&self, id: &CertId<'_>) -> bool {

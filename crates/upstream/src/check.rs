@@ -39,7 +39,7 @@ pub enum CheckVerdict {
 /// The checks of one peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkup {
-    standing: Checked,
+    state: Checked,
     /// Since when.
     since: Millis,
     /// Results in a row that are alike, and which.
@@ -53,17 +53,17 @@ pub struct Checkup {
 
 impl Checkup {
     /// For a peer that has not been asked yet. Who must pass first is asked at once.
-    pub fn new(standing: Checked, policy: &CheckPolicy, random: u64, now: Millis) -> Self {
-        let delay_ms = match standing {
+    pub fn new(state: Checked, policy: &CheckPolicy, random: u64, now: Millis) -> Self {
+        let delay_ms = match state {
             Checked::Pending => 0,
             Checked::Healthy | Checked::Unhealthy => part_of(FIRST_WITHIN_MS.min(policy.interval_ms), random),
         };
-        Self { standing, since: now, run: 0, run_passed: true, due: Some(now.plus(delay_ms)), begun: 0 }
+        Self { state, since: now, run: 0, run_passed: true, due: Some(now.plus(delay_ms)), begun: 0 }
     }
 
     /// What is known of the peer.
-    pub fn standing(&self) -> Checked {
-        self.standing
+    pub fn state(&self) -> Checked {
+        self.state
     }
 
     /// Since when that is so.
@@ -108,16 +108,16 @@ impl Checkup {
         };
         self.run = if self.run_passed == passed { self.run.saturating_add(1) } else { 1 };
         self.run_passed = passed;
-        let standing = match (self.standing, passed) {
+        let state = match (self.state, passed) {
             (Checked::Pending, true) => Checked::Healthy,
             (Checked::Pending, false) => Checked::Unhealthy,
             (Checked::Healthy, false) if self.run >= policy.fails => Checked::Unhealthy,
             (Checked::Unhealthy, true) if self.run >= policy.passes => Checked::Healthy,
             _ => return None,
         };
-        self.standing = standing;
+        self.state = state;
         self.since = now;
-        Some(standing)
+        Some(state)
     }
 
     /// Switches to another policy: shortens a wait that is longer than the new policy permits.
@@ -151,7 +151,7 @@ mod tests {
                 '-' => CheckVerdict::Failed,
                 _ => CheckVerdict::NotMade,
             };
-            changes.extend(checkup.settle(verdict, policy, (0, 0), now).map(|standing| (place, standing)));
+            changes.extend(checkup.settle(verdict, policy, (0, 0), now).map(|state| (place, state)));
         }
         changes
     }
@@ -238,7 +238,7 @@ mod tests {
                     Checked::Healthy => if ends_with(false, fails) { Checked::Unhealthy } else { Checked::Healthy },
                     Checked::Unhealthy => if ends_with(true, passes) { Checked::Healthy } else { Checked::Unhealthy },
                 };
-                prop_assert_eq!(checkup.standing(), expected);
+                prop_assert_eq!(checkup.state(), expected);
                 prop_assert_eq!(said, (before != expected).then_some(expected));
                 if before != expected {
                     prop_assert_eq!(checkup.since(), now);

@@ -28,7 +28,7 @@ const ALLOWED: [&str; 32] = [
     "crates/holdfast/src/verdict.rs",
     "crates/holdfast/src/lab/began.rs",
     "crates/load/src/drive/push/mod.rs",
-    "crates/load/src/websocket/hearing.rs",
+    "crates/load/src/websocket/received_events.rs",
     "crates/origin/src/events.rs",
     "crates/origin/src/reply.rs",
     "crates/incident/src/moment.rs",

@@ -1,7 +1,7 @@
 //! Asks OCSP responders (RFC 6960, RFC 5019): `staples` about our own certificates, before handshakes need them;
-//! `standings` about clients' certificates, while they wait. `tls` parses and verifies the answers.
+//! `client_statuses` about clients' certificates, while they wait. `tls` parses and verifies the answers.
 
-pub(crate) mod standings;
+pub(crate) mod client_statuses;
 pub(crate) mod staples;
 
 use crate::bell::ringer;
@@ -32,12 +32,12 @@ const URL_REQUEST_BYTES_MAX: usize = 255;
 /// Most dialers kept; if there are more, those of earlier configurations are dropped together.
 const DIALERS_MAX: usize = 32;
 
-/// Connects to the registry. The bells signal new work for staples and for standings.
+/// Connects to the registry. The bells signal new work for staples and for the statuses of clients.
 pub(crate) fn attach(registry: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
-    let (staples, standings) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (staples, client_statuses) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     registry.attach_staples(ringer(&staples));
-    registry.standings().attach(ringer(&standings));
-    (staples, standings)
+    registry.client_statuses().attach(ringer(&client_statuses));
+    (staples, client_statuses)
 }
 
 /// Dialers by their resolver.

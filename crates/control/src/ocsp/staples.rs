@@ -7,7 +7,7 @@ use gateway::{Level, Registry};
 use hyper::body::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::{Standing, StatusAnswer};
+use tls::{CertStatus, StatusAnswer};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -101,9 +101,9 @@ fn settle(
     let Some(one) = kept.iter_mut().find(|one| one.ask.is_same(ask)) else { return };
     one.under_way = false;
     let now = now_seconds();
-    let answer = answer.and_then(|(answer, bytes)| match answer.standing {
-        Standing::Good => Ok((answer, bytes)),
-        standing => Err(format!("certificate status \"{standing}\" in the OCSP response")),
+    let answer = answer.and_then(|(answer, bytes)| match answer.status {
+        CertStatus::Good => Ok((answer, bytes)),
+        status => Err(format!("certificate status \"{status}\" in the OCSP response")),
     });
     match answer {
         Ok((answer, bytes)) => {

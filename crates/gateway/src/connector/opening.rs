@@ -14,7 +14,7 @@ use reactor::{Millis, PeerAddress, TaskId};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::balance::{Group, Outcome, Standing};
+use upstream::balance::{Group, Outcome, PeerChange};
 use upstream::shared::KeyId;
 
 /// Why a connection is opened for the pool. The reason decides what a failure means.
@@ -122,7 +122,7 @@ impl OpenedFor {
                     OpenError::Handshake { phrase, .. } => format!("{phrase} while SSL handshaking to {address}"),
                 };
                 log.log(Level::Error, &format!("{line} for a request served otherwise"));
-                if group.report(*index, Outcome::Failed, thread.pool_now()) == Standing::Disabled {
+                if group.report(*index, Outcome::Failed, thread.pool_now()) == PeerChange::Disabled {
                     log.log(Level::Warn, &format!("upstream server {address} temporarily disabled"));
                 }
             }

@@ -3,7 +3,7 @@
 use crate::base::logs::error::Level;
 use crate::connector::Caller;
 use crate::registry::group::{BoundGroup, HeldPeers, PeerSet};
-use upstream::balance::{Group, Outcome, Standing};
+use upstream::balance::{Group, Outcome, PeerChange};
 use upstream::retry::{self, Attempt, Blame, Conditions, Failure, Policy, Verdict};
 
 /// After which failures, how often and for how long a caller tries.
@@ -45,7 +45,7 @@ pub(crate) fn outcome_of(verdict: Verdict) -> Outcome {
 /// Reports an attempt to the balancer. The log says if that disables the peer.
 pub(crate) fn report(caller: &impl Caller, group: &BoundGroup, held: &HeldPeers, index: usize, outcome: Outcome) {
     let report = |set: &PeerSet| set.balance.report(index, outcome, caller.thread().pool_now());
-    if group.members.of(held).map(report) == Some(Standing::Disabled) {
+    if group.members.of(held).map(report) == Some(PeerChange::Disabled) {
         caller.log_line(Level::Warn, "upstream server temporarily disabled");
     }
 }

@@ -10,7 +10,7 @@ use crate::exchange::trace::{Event, Tracer, Untraced};
 use crate::exchange::{Begin, Beginning, Exchange, Refusal};
 use crate::phases::settle::Concluded;
 use crate::plan::location::{Content, LocationPlan};
-use crate::thread::executor::{self, Desk};
+use crate::thread::executor::{self, Mailbox};
 use rules::reply::STATUS_HEAD_TOO_LARGE;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -39,11 +39,11 @@ pub(crate) struct Next {
     pub(crate) left: Left,
 }
 
-/// Runs exchanges one after the other, as they are put on the desk. This is a loop and not a function per exchange, so
+/// Runs exchanges one after the other, as they are put into the mailbox. This is a loop and not a function per exchange, so
 /// that its memory is set up once: making a new future copies all of it.
-pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
+pub(crate) async fn run(mailbox: Rc<Mailbox<Begin, Next>>) -> Infallible {
     loop {
-        if let Some(begin) = desk.take_arguments() {
+        if let Some(begin) = mailbox.take_arguments() {
             let Begin { thread, spares, generation, asker, request, beginning } = begin;
             let mut exchange = Exchange::new(thread, spares, generation, asker, request, &beginning);
             let step = match beginning {
@@ -64,7 +64,7 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
             let Exchange { thread, spares, request, mut upstream, down, .. } = exchange;
             spares.recycle(request, &thread.memory);
             spares.recycle_answer(upstream.take_answer(), &thread.memory);
-            desk.put_result(Next { concluded, left: down.into_left() });
+            mailbox.put_result(Next { concluded, left: down.into_left() });
         }
         executor::suspend().await;
     }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     /// The size of the future that a function returns.
-    fn size_of_future<F: Future>(_: impl Fn(Rc<Desk<Begin, Next>>) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Mailbox<Begin, Next>>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -238,7 +238,7 @@ pub(crate) struct TlsPlan {
 
 impl TlsPlan {
     /// Whether OCSP answers about its clients' certificates are kept in the cache with this name and size.
-    pub(crate) fn keeps_standings(&self, cache: &(Box<str>, u64)) -> bool {
+    pub(crate) fn keeps_client_statuses(&self, cache: &(Box<str>, u64)) -> bool {
         let status = self.demands.as_ref().and_then(|demands| demands.status.as_ref());
         status.and_then(|status| status.cache.as_ref()).is_some_and(|kept| kept == cache)
     }

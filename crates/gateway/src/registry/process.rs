@@ -21,7 +21,7 @@ use crate::registry::meter::Meter;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::neighbours::Neighbours;
-use crate::registry::ocsp::Standings;
+use crate::registry::ocsp::ClientStatuses;
 use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
@@ -154,7 +154,7 @@ pub struct Registry {
     /// Certificates by ACME.
     pub(crate) acme: Acme,
     /// The OCSP status of clients' certificates.
-    pub(crate) standings: Standings,
+    pub(crate) client_statuses: ClientStatuses,
     /// Finished spans.
     pub(crate) spans: Spans,
     /// Keys of the pool in use.
@@ -329,7 +329,7 @@ impl Registry {
             names: Names::new(wake()),
             checks: Checks::default(),
             acme: Acme::default(),
-            standings: Standings::new(wake()),
+            client_statuses: ClientStatuses::new(wake()),
             spans: Spans::default(),
             keys: KeyBook::default(),
             status: StatusList::new(usize::from(workers)),
@@ -408,8 +408,8 @@ impl Registry {
     }
 
     /// OCSP questions for the control plane to ask.
-    pub fn standings(&self) -> &Standings {
-        &self.standings
+    pub fn client_statuses(&self) -> &ClientStatuses {
+        &self.client_statuses
     }
 
     /// Number of workers.

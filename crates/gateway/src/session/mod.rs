@@ -27,7 +27,7 @@ use crate::session::client::SessionClient;
 use crate::session::pass::PassedConnection;
 use crate::session::proxy::SessionAttempt;
 use crate::thread::WorkerThread;
-use crate::thread::executor::{self, Desk};
+use crate::thread::executor::{self, Mailbox};
 use crate::tunnel::datagrams::{DatagramEnd, DatagramSession, DatagramStart};
 use crate::tunnel::end::ClientEnd;
 use crate::tunnel::{Tunnel, TunnelStart};
@@ -131,12 +131,12 @@ pub(crate) enum SessionContent {
     Done(CloseReason),
 }
 
-/// Runs sessions one after the other, as they are put on the desk. See `phases::run`.
-pub(crate) async fn run(desk: Rc<Desk<SessionBegin, SessionEnd>>) -> Infallible {
+/// Runs sessions one after the other, as they are put into the mailbox. See `phases::run`.
+pub(crate) async fn run(mailbox: Rc<Mailbox<SessionBegin, SessionEnd>>) -> Infallible {
     loop {
-        if let Some(begin) = desk.take_arguments() {
+        if let Some(begin) = mailbox.take_arguments() {
             let session = StreamSession::new(begin);
-            desk.put_result(session.serve().await);
+            mailbox.put_result(session.serve().await);
         }
         executor::suspend().await;
     }

@@ -9,7 +9,7 @@ use crate::downstream::handshake::FailedHandshake;
 use crate::phases::secured::{certificate_fault, result_of};
 use crate::plan::tls::ClientDemands;
 use crate::registry::generation::BoundListener;
-use crate::registry::ocsp::standings::StandingSearch;
+use crate::registry::ocsp::client_statuses::ClientStatusSearch;
 use crate::registry::process::wake_token;
 use crate::registry::tls_choice::{BoundTls, server_of_side};
 use crate::session::{RefusedSession, StreamSession};
@@ -150,7 +150,7 @@ impl StreamSession {
         loop {
             let token = wake_token(self.thread.index, self.task);
             let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
-            match search.go_on(&self.thread.registry.standings, token, now_s) {
+            match search.go_on(&self.thread.registry.client_statuses, token, now_s) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(reason)) => {
                     self.connection.session_mut(|session| session.doubt_client(reason));
@@ -161,7 +161,7 @@ impl StreamSession {
         }
     }
 
-    fn standing_search(&self) -> Option<StandingSearch> {
+    fn standing_search(&self) -> Option<ClientStatusSearch> {
         let questions = self.connection.session_mut(Session::take_status_questions)?;
         if questions.is_empty() {
             return None;
@@ -174,7 +174,7 @@ impl StreamSession {
             self.connection.session_mut(|session| session.doubt_client(STATUS_REQUEST_FAILED));
             return None;
         };
-        Some(StandingSearch::new(questions, plan))
+        Some(ClientStatusSearch::new(questions, plan))
     }
 
     /// Chooses the server by the name in the handshake.

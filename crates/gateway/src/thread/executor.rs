@@ -1,5 +1,5 @@
 //! Runs exchanges: futures in recycled boxes. A future serves one exchange after the other and is suspended in between.
-//! Its arguments and results pass over a desk, so that a request costs no allocation and no copy of the future.
+//! Its arguments and results go through a mailbox, so that a request costs no allocation and no copy of the future.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -9,18 +9,18 @@ use std::task::{Context, Poll, Waker};
 
 /// Where a future finds its next arguments and leaves its result. One for all futures of a worker: after putting
 /// arguments there, the code polls the future at once.
-pub(crate) struct Desk<A, O> {
+pub(crate) struct Mailbox<A, O> {
     arguments: Cell<Option<A>>,
     result: Cell<Option<O>>,
 }
 
-impl<A, O> Default for Desk<A, O> {
+impl<A, O> Default for Mailbox<A, O> {
     fn default() -> Self {
         Self { arguments: Cell::new(None), result: Cell::new(None) }
     }
 }
 
-impl<A, O> Desk<A, O> {
+impl<A, O> Mailbox<A, O> {
     /// Puts down arguments for the future that is polled next, which must be idle.
     pub(crate) fn put_arguments(&self, arguments: A) {
         self.arguments.set(Some(arguments));
@@ -51,7 +51,7 @@ impl<A, O> Desk<A, O> {
 pub(crate) struct Slot(Pin<Box<dyn Future<Output = Infallible>>>);
 
 impl Slot {
-    /// A slot for a future that loops: takes arguments from the desk, leaves a result, suspends.
+    /// A slot for a future that loops: takes arguments out of the mailbox, leaves a result, suspends.
     pub(crate) fn new(future: impl Future<Output = Infallible> + 'static) -> Self {
         Self(Box::pin(future))
     }
@@ -69,11 +69,11 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    async fn double(desk: Rc<Desk<u32, u32>>) -> Infallible {
+    async fn double(mailbox: Rc<Mailbox<u32, u32>>) -> Infallible {
         loop {
-            if let Some(number) = desk.take_arguments() {
+            if let Some(number) = mailbox.take_arguments() {
                 suspend().await;
-                desk.put_result(number * 2);
+                mailbox.put_result(number * 2);
             }
             suspend().await;
         }
@@ -81,26 +81,26 @@ mod tests {
 
     #[test]
     fn a_slot_serves_one_after_the_other() {
-        let desk = Rc::new(Desk::default());
-        let mut slot = Slot::new(double(Rc::clone(&desk)));
-        assert!(desk.poll(&mut slot).is_pending());
+        let mailbox = Rc::new(Mailbox::default());
+        let mut slot = Slot::new(double(Rc::clone(&mailbox)));
+        assert!(mailbox.poll(&mut slot).is_pending());
         for number in [4, 5] {
-            desk.put_arguments(number);
-            assert!(desk.poll(&mut slot).is_pending());
-            assert_eq!(desk.poll(&mut slot), Poll::Ready(number * 2));
-            assert!(desk.poll(&mut slot).is_pending(), "nothing to do until there are arguments");
+            mailbox.put_arguments(number);
+            assert!(mailbox.poll(&mut slot).is_pending());
+            assert_eq!(mailbox.poll(&mut slot), Poll::Ready(number * 2));
+            assert!(mailbox.poll(&mut slot).is_pending(), "nothing to do until there are arguments");
         }
     }
 
     #[test]
     fn slots_share_a_desk() {
-        let desk = Rc::new(Desk::default());
-        let mut slots = [Slot::new(double(Rc::clone(&desk))), Slot::new(double(Rc::clone(&desk)))];
+        let mailbox = Rc::new(Mailbox::default());
+        let mut slots = [Slot::new(double(Rc::clone(&mailbox))), Slot::new(double(Rc::clone(&mailbox)))];
         for (number, slot) in (1..).zip(&mut slots) {
-            desk.put_arguments(number);
-            assert!(desk.poll(slot).is_pending());
+            mailbox.put_arguments(number);
+            assert!(mailbox.poll(slot).is_pending());
         }
-        assert_eq!(desk.poll(&mut slots[1]), Poll::Ready(4));
-        assert_eq!(desk.poll(&mut slots[0]), Poll::Ready(2));
+        assert_eq!(mailbox.poll(&mut slots[1]), Poll::Ready(4));
+        assert_eq!(mailbox.poll(&mut slots[0]), Poll::Ready(2));
     }
 }

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use upstream::balance::{Counted, Group, Outcome, Standing};
+use upstream::balance::{Counted, Group, Outcome, PeerChange};
 
 /// Memory of a session: its struct, its entries in the tables of the worker, its two places in the reactor. A test
 /// compares the struct.
@@ -354,8 +354,8 @@ impl DatagramSession {
             DatagramEnd::Closed(_) => self.log_counts(thread, "udp session closed"),
         }
         if self.has_failed {
-            let standing = self.start.group.report(self.start.peer, Outcome::Failed, thread.pool_now());
-            if standing == Standing::Disabled {
+            let change = self.start.group.report(self.start.peer, Outcome::Failed, thread.pool_now());
+            if change == PeerChange::Disabled {
                 self.log(thread, Level::Warn, "upstream server temporarily disabled");
             }
         }

@@ -46,8 +46,8 @@ impl Worker {
         let task = begin.asker.task();
         bump(&self.thread.counters().exchanges, 1);
         let spare = self.slots.borrow_mut().pop();
-        let slot = spare.unwrap_or_else(|| Slot::new(crate::phases::run(Rc::clone(&self.desk))));
-        self.desk.put_arguments(begin);
+        let slot = spare.unwrap_or_else(|| Slot::new(crate::phases::run(Rc::clone(&self.mailbox))));
+        self.mailbox.put_arguments(begin);
         self.poll_exchange(task, slot);
     }
 }

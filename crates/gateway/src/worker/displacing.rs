@@ -69,7 +69,7 @@ impl Worker {
                 }
                 Body::Idle(waiting) => (Class::Idle, waiting.since, waiting.client.serial),
                 Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at(), linger.serial()),
-                Body::Http2(multiplexed) => multiplexed.standing()?,
+                Body::Http2(multiplexed) => multiplexed.displacement()?,
                 Body::Free
                 | Body::Exchange(_)
                 | Body::Session(_)

@@ -61,7 +61,7 @@ impl Multiplexed {
     }
 
     /// Its class as a candidate for closing; `None` while it has streams.
-    pub(crate) fn standing(&self) -> Option<(Class, Millis, u64)> {
+    pub(crate) fn displacement(&self) -> Option<(Class, Millis, u64)> {
         let times = self.0.times();
         let serial = self.look(|connection| connection.client.serial)?;
         if times.has_streams {

@@ -5,6 +5,7 @@ pub(crate) mod after_exchange;
 pub(crate) mod begin;
 pub(crate) mod certificates;
 pub(crate) mod churn_watch;
+pub(crate) mod client_status;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod drains;
@@ -18,7 +19,6 @@ pub(crate) mod proxy_header;
 pub(crate) mod securing;
 pub(crate) mod sessions;
 pub(crate) mod shedding;
-pub(crate) mod standing;
 pub(crate) mod tunnels;
 pub(crate) mod warm;
 
@@ -42,7 +42,7 @@ use crate::worker::drains::{Cause, Drains};
 use crate::downstream::h1::linger::{Linger, LingerPlan};
 use crate::exchange::spares::{SPARES_MAX, Spares};
 use crate::thread::chores::Chore;
-use crate::thread::executor::{Desk, Slot};
+use crate::thread::executor::{Mailbox, Slot};
 use crate::thread::job::Job;
 use crate::thread::{Relief, WorkerThread};
 use crate::worker::held_back::HeldBack;
@@ -102,7 +102,7 @@ pub(crate) struct Worker {
     slots: RefCell<Vec<Slot>>,
     /// Running exchanges by the index of their task, for an operator's question.
     begun: RefCell<FxHashMap<u32, Begun>>,
-    desk: Rc<Desk<Begin, Next>>,
+    mailbox: Rc<Mailbox<Begin, Next>>,
     sessions: Sessions,
     datagrams: DatagramSessions,
     drains: Drains,
@@ -138,7 +138,7 @@ pub fn run(
         bodies: RefCell::default(),
         slots: RefCell::default(),
         begun: RefCell::default(),
-        desk: Rc::default(),
+        mailbox: Rc::default(),
         sessions: Sessions::default(),
         datagrams: DatagramSessions::default(),
         drains: Drains::default(),
@@ -433,7 +433,7 @@ impl Worker {
     }
 
     fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Slot) {
-        let Poll::Ready(next) = self.desk.poll(&mut slot) else { return self.put(task, Body::Exchange(slot)) };
+        let Poll::Ready(next) = self.mailbox.poll(&mut slot) else { return self.put(task, Body::Exchange(slot)) };
         bump(&self.thread.counters().exchanges, -1);
         self.begun.borrow_mut().remove(&task.index);
         let mut slots = self.slots.borrow_mut();

@@ -8,7 +8,7 @@ use crate::base::logs::error::{Level, RequestLine};
 use crate::downstream::h1::connection::{Connection, Securing};
 use crate::downstream::handshake::FailedHandshake;
 use crate::registry::generation::BoundListener;
-use crate::registry::ocsp::standings::StandingSearch;
+use crate::registry::ocsp::client_statuses::ClientStatusSearch;
 use crate::worker::certificates::Search;
 use crate::worker::{Body, Worker};
 use http1::{HeadEnd, find_head_end};
@@ -36,7 +36,7 @@ pub(crate) enum SecuringWait {
     /// Certificates that the handshake needs.
     Certificates(Pending<Result<Vec<Pair>, String>>),
     /// OCSP answers about the client's certificate, which the first request needs.
-    Standing(StandingSearch),
+    CertStatus(ClientStatusSearch),
 }
 
 /// What is beside a connection while it waits so.
@@ -159,7 +159,7 @@ impl Worker {
         let task = connection.task;
         match connection.stream.handshake() {
             Ok(HandshakeProgress::Done) => {
-                if let Some(search) = self.search_standing(&connection, awaited) {
+                if let Some(search) = self.search_client_status(&connection, awaited) {
                     // The client is there, but the responder does not answer.
                     if fired {
                         self.give_up_handshake(connection);

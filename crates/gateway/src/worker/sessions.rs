@@ -8,7 +8,7 @@ use crate::registry::generation::{ListenerId, Pinned};
 use crate::session::client::SessionClient;
 use crate::session::pass::PassedConnection;
 use crate::session::{SessionBegin, SessionEnd};
-use crate::thread::executor::{Desk, Slot};
+use crate::thread::executor::{Mailbox, Slot};
 use crate::worker::inspect::Begun;
 use crate::worker::{Body, Worker};
 use reactor::{PeerAddress, TaskId};
@@ -22,7 +22,7 @@ const SLOTS_MAX: usize = 64;
 /// The futures of a worker's sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    desk: Rc<Desk<SessionBegin, SessionEnd>>,
+    mailbox: Rc<Mailbox<SessionBegin, SessionEnd>>,
     slots: RefCell<Vec<Slot>>,
 }
 
@@ -51,8 +51,8 @@ impl Worker {
         bump(&self.thread.counters().sessions, 1);
         self.begun.borrow_mut().insert(task.index, begun);
         let spare = self.sessions.slots.borrow_mut().pop();
-        let slot = spare.unwrap_or_else(|| Slot::new(crate::session::run(Rc::clone(&self.sessions.desk))));
-        self.sessions.desk.put_arguments(begin);
+        let slot = spare.unwrap_or_else(|| Slot::new(crate::session::run(Rc::clone(&self.sessions.mailbox))));
+        self.sessions.mailbox.put_arguments(begin);
         self.poll_session(task, slot);
     }
 
@@ -72,7 +72,7 @@ impl Worker {
     }
 
     pub(super) fn poll_session(self: &Rc<Self>, task: TaskId, mut slot: Slot) {
-        let Poll::Ready(end) = self.sessions.desk.poll(&mut slot) else {
+        let Poll::Ready(end) = self.sessions.mailbox.poll(&mut slot) else {
             return self.put(task, Body::Session(slot));
         };
         bump(&self.thread.counters().sessions, -1);
@@ -111,7 +111,7 @@ mod tests {
     use crate::session::calling::SESSION_BYTES;
 
     /// The size of the future that a function returns.
-    fn size_of_future<F: Future>(_: impl Fn(Rc<Desk<SessionBegin, SessionEnd>>) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Mailbox<SessionBegin, SessionEnd>>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 const WRITES_MAX: usize = 10;
 
 /// What orders need.
-struct Desk {
+struct Issuance {
     inner: Arc<Inner>,
     api: Api,
     board: Arc<Board>,
@@ -47,24 +47,25 @@ fn wish_of(job: Job) -> CertificateWish {
 pub(super) async fn run(inner: Arc<Inner>, api: Api, board: Arc<Board>, options: AcmeOptions, namespace: String) {
     let account = Name::new(namespace, options.secret.as_str());
     let issuer = Issuer { account: account.to_string(), directory: options.directory.clone() };
-    let desk = Arc::new(Desk { inner, api, board, options, issuer, account });
+    let issuance = Arc::new(Issuance { inner, api, board, options, issuer, account });
     let (mut backoff, mut told) = (Backoff::default(), None);
     loop {
-        if !desk.leads() || desk.wishes().is_none() {
-            desk.inner.to_order.notified().await;
+        if !issuance.leads() || issuance.wishes().is_none() {
+            issuance.inner.to_order.notified().await;
             continue;
         }
-        match desk.open().await {
+        match issuance.open().await {
             Ok((account, book)) => {
                 (backoff, told) = (Backoff::default(), None);
-                desk.board.clear().await;
-                desk.lead(account, book).await;
-                *lock(&desk.inner.order_findings) = Arc::default();
+                issuance.board.clear().await;
+                issuance.lead(account, book).await;
+                *lock(&issuance.inner.order_findings) = Arc::default();
             }
             Err(text) => {
-                let message = format!("acme: the Secret {} with the account: {text}; it is tried again", desk.account);
+                let message =
+                    format!("acme: the Secret {} with the account: {text}; it is tried again", issuance.account);
                 if told.as_ref() != Some(&message) {
-                    desk.inner.log(Severity::Error, &message);
+                    issuance.inner.log(Severity::Error, &message);
                     told = Some(message);
                 }
                 tokio::time::sleep(backoff.next(fastrand::f64())).await;
@@ -73,7 +74,7 @@ pub(super) async fn run(inner: Arc<Inner>, api: Api, board: Arc<Board>, options:
     }
 }
 
-impl Desk {
+impl Issuance {
     fn leads(&self) -> bool {
         self.inner.figures.leader.load(Ordering::SeqCst) && self.inner.is_complete()
     }
@@ -127,10 +128,10 @@ impl Desk {
             while let Some(job) = book.next(SystemTime::now()) {
                 // Before the order: a leader that dies again and again has spent what it ordered.
                 self.save(&mut account, &book).await;
-                let desk = Arc::clone(self);
+                let issuance = Arc::clone(self);
                 let (key, wish) = (account.key.clone(), wish_of(job));
                 orders.spawn(async move {
-                    let outcome = desk.order(key, &wish).await;
+                    let outcome = issuance.order(key, &wish).await;
                     (wish.secret, outcome)
                 });
             }

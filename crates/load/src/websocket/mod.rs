@@ -12,26 +12,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Parts: `options`; `setup` has what the threads share; `worker` is one thread; `opening` opens a connection, `talking`
-//! handles an open one, `hearing` what it receives as events (which `events` parses), and `soon` orders what is due in the next milliseconds; `message` is the broadcast text; `record`
+//! Parts: `options`; `setup` has what the threads share; `worker` is one thread; `opening` opens a connection, `open_connection`
+//! handles an open one, `received_events` what it receives as events (which `events` parses), and `due_queue` orders what is due in the next milliseconds; `message` is the broadcast text; `record`
 //! has the counts, `row` the same over time; `run` starts and ends a load; `health` and `expect` judge it.
 
 mod connection;
+mod due_queue;
 mod ending;
 mod events;
 mod expect;
 mod health;
-mod hearing;
 mod message;
 mod one_stream;
+mod open_connection;
 mod opening;
 mod options;
+mod received_events;
 mod record;
 mod row;
 mod run;
 mod setup;
-mod soon;
-mod talking;
 mod worker;
 
 pub use ending::Ending;

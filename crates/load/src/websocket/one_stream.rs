@@ -1,5 +1,5 @@
 //! A response over HTTP/2, on a connection with one stream, in the form of HTTP/1.1: its head as text, then its body.
-//! `opening` and `talking` read it like the bytes of HTTP/1.1, and send its frames. Pure.
+//! `opening` and `open_connection` read it like the bytes of HTTP/1.1, and send its frames. Pure.
 
 use crate::cause::Cause;
 use http2::{Config, Connection, ErrorCode, Event, Fields, Head, OpenFault, RequestLine, ResetBy, Role, StreamId};

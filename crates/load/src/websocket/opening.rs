@@ -1,11 +1,11 @@
 //! Opens a connection: connect, handshakes, failures and further attempts.
 
 use super::connection::{Handshake, Phase, new_decoder};
+use super::due_queue::tick_before;
 use super::ending::Ending;
 use super::events::EventStream;
 use super::one_stream::{OneStream, StreamEnd};
 use super::options::Held;
-use super::soon::tick_before;
 use super::worker::Worker;
 use crate::cause::{Cause, of_foreign_bytes};
 use http1::encode::{encode_field, encode_head_end};
@@ -317,8 +317,8 @@ impl Worker {
             return self.finish(slot, ending);
         }
         if !stalled {
-            let heard = self.read_first(slot, frames);
-            self.settle_read(slot, &heard);
+            let read = self.read_first(slot, frames);
+            self.settle_read(slot, &read);
             // Bytes that arrived meanwhile were reported before the response was read.
             self.seat.reactor.wake(task);
         }
@@ -388,7 +388,7 @@ impl Worker {
     pub(super) fn waiting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         if self.seat.reactor.take_deadline_fired(connection.task) {
-            self.soon.add(connection.due_ns, slot);
+            self.due.add(connection.due_ns, slot);
         }
     }
 
@@ -405,13 +405,13 @@ impl Worker {
         self.seat.reactor.set_deadline(connection.task, None);
     }
 
-    /// Schedules what is due on a connection. The deadline fires a little early, and `soon` handles the rest to
+    /// Schedules what is due on a connection. The deadline fires a little early, and `due_queue` handles the rest to
     /// the nanosecond.
     pub(super) fn wake_when_due(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         let tick = Millis(tick_before(self.seat.begun_ns.saturating_add(connection.due_ns)));
         if tick <= self.seat.reactor.now() {
-            self.soon.add(connection.due_ns, slot);
+            self.due.add(connection.due_ns, slot);
         } else {
             self.seat.reactor.set_deadline(connection.task, Some(tick));
         }

@@ -2,10 +2,10 @@
 //! order of time, and handles ready sockets.
 
 use super::connection::{Phase, WebSocketConnection};
+use super::due_queue::DueQueue;
 use super::ending::Ending;
 use super::record::WebSocketRecord;
 use super::setup::WebSocketSetup;
-use super::soon::Soon;
 use crate::cause::Cause;
 use crate::pace::{Arrivals, Schedule, Spacing, Stage};
 use crate::worker::{Job, LAG_PROBE_NS, NEVER, Seat};
@@ -53,7 +53,7 @@ pub(super) struct Worker {
     /// The connection that sends the next message.
     pub(super) speaker: usize,
     /// What is due on connections in the next milliseconds.
-    pub(super) soon: Soon,
+    pub(super) due: DueQueue,
     /// Buffers for messages and frames.
     pub(super) text: Vec<u8>,
     pub(super) frame: Vec<u8>,
@@ -93,7 +93,7 @@ impl Worker {
             open: 0,
             storm: None,
             speaker: 0,
-            soon: Soon::default(),
+            due: DueQueue::default(),
             text: Vec::new(),
             frame: Vec::new(),
             wanted,
@@ -230,7 +230,7 @@ impl Job for Worker {
         let all = [
             (self.open_due_ns(), Due::Opening),
             (unless_ending(self.message_due_ns), Due::Message),
-            (self.soon.next_ns(), Due::OnConnection),
+            (self.due.next_ns(), Due::OnConnection),
             (unless_ending(self.storm_due_ns), Due::Storm),
         ];
         all.into_iter()
@@ -245,11 +245,11 @@ impl Job for Worker {
             }
             Due::Message => {
                 self.note_lag(due_ns);
-                self.speak(due_ns);
+                self.send_due(due_ns);
                 self.message_due_ns = self.arrivals.next().unwrap_or(NEVER);
             }
             Due::OnConnection => {
-                if let Some((due_ns, slot)) = self.soon.take(self.seat.now_ns) {
+                if let Some((due_ns, slot)) = self.due.take(self.seat.now_ns) {
                     self.come_due_on(slot, due_ns);
                 }
             }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tls::{Pair, Standing, StatusError, StatusQuestion};
+use tls::{CertStatus, Pair, StatusError, StatusQuestion};
 
 fn openssl(folder: &Path, arguments: &[&str]) {
     let output = Command::new("openssl").current_dir(folder).args(arguments).output().unwrap();
@@ -53,7 +53,7 @@ fn requests_are_openssls_and_changed_answers_do_not_count() {
     let response = fs::read(folder.path().join("response")).unwrap();
     let now = now();
     let read = question.read(&response, now, None).unwrap();
-    assert_eq!(read.standing, Standing::Good);
+    assert_eq!(read.status, CertStatus::Good);
     assert!(read.next_update.is_some_and(|until| (500..=600).contains(&(until - now))), "{read:?}");
     assert_eq!(question.read(&response, now + 3600, None), Err(StatusError::NotNow("status expired")));
     assert_eq!(question.read(&response, now - 3600, None), Err(StatusError::NotNow("status not yet valid")));
@@ -94,11 +94,11 @@ fn kept_answers_name_their_signer_by_name_and_by_key() {
     let question = StatusQuestion::of_pair(&pair, b"").unwrap().unwrap();
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/ocsp");
     for (name, expected) in [
-        ("good-with-certificate", Ok(Standing::Good)),
-        ("good-by-key", Ok(Standing::Good)),
+        ("good-with-certificate", Ok(CertStatus::Good)),
+        ("good-by-key", Ok(CertStatus::Good)),
         ("try-later", Err(StatusError::Refused(3))),
     ] {
         let read = question.read(&fs::read(seeds.join(name)).unwrap(), 1_800_000_000, None);
-        assert_eq!(read.map(|answer| answer.standing), expected, "{name}");
+        assert_eq!(read.map(|answer| answer.status), expected, "{name}");
     }
 }

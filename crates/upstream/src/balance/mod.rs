@@ -92,7 +92,7 @@ pub enum Outcome {
 
 /// The effect of a report on a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum PeerChange {
     /// As before.
     Unchanged,
     /// It reached `max_fails`: "upstream server temporarily disabled".
@@ -337,24 +337,24 @@ impl Group {
     }
 
     /// Reports the result of an attempt. A group's only peer is never ejected: that would gain nothing.
-    pub fn report(&self, index: usize, outcome: Outcome, now: Millis) -> Standing {
+    pub fn report(&self, index: usize, outcome: Outcome, now: Millis) -> PeerChange {
         if self.only_peer().is_some() || outcome == Outcome::Neutral {
-            return Standing::Unchanged;
+            return PeerChange::Unchanged;
         }
-        let Some((tier, place, peer)) = self.peer(index) else { return Standing::Unchanged };
+        let Some((tier, place, peer)) = self.peer(index) else { return PeerChange::Unchanged };
         let spec = &peer.spec;
         if outcome == Outcome::Succeeded {
             peer.health.succeeded(spec, now);
-            return Standing::Unchanged;
+            return PeerChange::Unchanged;
         }
         let fails = peer.health.failed(now);
         if spec.max_fails == 0 {
-            return Standing::Unchanged;
+            return PeerChange::Unchanged;
         }
         if let Some(weights) = lock_plain(&tier.weights).get_mut(place) {
             weights.lower(peer.weight() / spec.max_fails);
         }
-        if fails >= spec.max_fails { Standing::Disabled } else { Standing::Unchanged }
+        if fails >= spec.max_fails { PeerChange::Disabled } else { PeerChange::Unchanged }
     }
 
     /// The head of a response has come. If the method measures the time to the head, the exchange's age counts no

@@ -31,7 +31,7 @@ pub struct SeatLine {
 #[derive(Default)]
 struct Queue {
     /// By ticket, which is the order of arrival.
-    standing: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, Place>,
     granted: BTreeMap<u64, SeatGrant>,
     tickets: u64,
     /// A seat became free, and the first request was woken to look. If it leaves without looking, the next one is
@@ -126,7 +126,7 @@ impl SeatLine {
         let mut queue = lock(&self.queue);
         queue.tickets += 1;
         let ticket = queue.tickets;
-        queue.standing.insert(ticket, place);
+        queue.places.insert(ticket, place);
         drop(queue);
         fence(Ordering::SeqCst);
         Ok(SeatWaiter { line: Arc::clone(self), ticket, is_collected: false })
@@ -156,18 +156,18 @@ impl SeatLine {
         queue.is_called = false;
         let mut behind = 0;
         for _ in 0..LOOKS_MAX {
-            let Some((&ticket, place)) = queue.standing.range(behind + 1..).next() else { break };
+            let Some((&ticket, place)) = queue.places.range(behind + 1..).next() else { break };
             behind = ticket;
             if !place.group.has_room(now) {
                 // Generations follow one another, so if the last request has the same group, all have it.
-                if queue.standing.values().next_back().is_some_and(|last| Arc::ptr_eq(&last.group, &place.group)) {
+                if queue.places.values().next_back().is_some_and(|last| Arc::ptr_eq(&last.group, &place.group)) {
                     break;
                 }
                 continue;
             }
             let mut selection = place.selection.clone();
             let Pick::Peer { index, seat } = place.group.pick(&mut selection, &place.inputs(), now) else { continue };
-            if let Some(place) = queue.standing.remove(&ticket) {
+            if let Some(place) = queue.places.remove(&ticket) {
                 served.push(place.token);
             }
             queue.granted.insert(ticket, SeatGrant { index, seat, selection });
@@ -180,7 +180,7 @@ impl SeatLine {
     fn leave(&self, ticket: u64) -> Option<SeatGrant> {
         let mut queue = lock(&self.queue);
         let granted = queue.granted.remove(&ticket);
-        if queue.standing.remove(&ticket).is_some() {
+        if queue.places.remove(&ticket).is_some() {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         let front = if queue.is_called { queue.front() } else { None };
@@ -200,7 +200,7 @@ impl fmt::Debug for SeatLine {
 
 impl Queue {
     fn front(&self) -> Option<u64> {
-        self.standing.values().next().map(|place| place.token)
+        self.places.values().next().map(|place| place.token)
     }
 }
 
@@ -245,7 +245,7 @@ impl SeatWaiter {
     #[must_use]
     pub fn follow(&self, group: &Arc<Group>) -> bool {
         let mut queue = lock(&self.line.queue);
-        let Some(place) = queue.standing.get_mut(&self.ticket) else { return false };
+        let Some(place) = queue.places.get_mut(&self.ticket) else { return false };
         let before = std::mem::replace(&mut place.group, Arc::clone(group));
         place.selection = Selection::default();
         drop(queue);

@@ -77,7 +77,7 @@ fn down_peer_is_never_picked_and_alone_means_no_live_upstreams() {
 #[test]
 fn failed_peer_rests_and_then_gets_one_probe() {
     let group = weighted(Method::RoundRobin, &[1, 1]);
-    assert_eq!(group.report(0, Outcome::Failed, START), Standing::Disabled);
+    assert_eq!(group.report(0, Outcome::Failed, START), PeerChange::Disabled);
     for ms in [0, 5_000, 10_000] {
         assert_eq!(one(&group, START.plus(ms)), Some(1));
     }
@@ -93,9 +93,9 @@ fn failed_peer_rests_and_then_gets_one_probe() {
 fn failures_add_up_despite_successes_between() {
     let spec = PeerSpec { max_fails: 2, ..PeerSpec::default() };
     let group = of(Method::RoundRobin, &[spec, spec]);
-    assert_eq!(group.report(0, Outcome::Failed, START), Standing::Unchanged);
+    assert_eq!(group.report(0, Outcome::Failed, START), PeerChange::Unchanged);
     group.report(0, Outcome::Succeeded, START.plus(1));
-    assert_eq!(group.report(0, Outcome::Failed, START.plus(2)), Standing::Disabled);
+    assert_eq!(group.report(0, Outcome::Failed, START.plus(2)), PeerChange::Disabled);
     assert_eq!(one(&group, START.plus(3)), Some(1));
 }
 

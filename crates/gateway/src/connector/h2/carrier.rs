@@ -31,7 +31,7 @@ thread_local! {
 
 /// How long the carrier waits for a peer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct CarrierTimeouts {
     /// `http2_ping`: the silence on a connection with streams after which the carrier sends a PING, and how long the
     /// answer may take.
     pub(super) ping: Option<(Duration, Duration)>,
@@ -45,7 +45,7 @@ pub(super) struct Carrier {
     hub: Option<Rc<Hub>>,
     session: Rc<UpstreamSession>,
     up: Option<Box<Leased>>,
-    patience: Patience,
+    timeouts: CarrierTimeouts,
     /// Streams already counted in the pool.
     counted: u32,
     /// A write failed; what the peer sent before is still read.
@@ -66,12 +66,12 @@ impl Carrier {
         hub: Option<Rc<Hub>>,
         session: Rc<UpstreamSession>,
         up: Box<Leased>,
-        patience: Patience,
+        timeouts: CarrierTimeouts,
         thread: &WorkerThread,
     ) {
         up.stream().attach(session.task);
         bump(&thread.counters().upstream_http2_connections, 1);
-        thread.spawn(Box::new(Self { hub, session, up: Some(up), patience, counted: 1, write_failure: None }));
+        thread.spawn(Box::new(Self { hub, session, up: Some(up), timeouts, counted: 1, write_failure: None }));
     }
 
     /// Reads and writes until nothing can be done. Returns why the carrier is done, if it is.
@@ -154,7 +154,7 @@ impl Carrier {
             self.write();
             return Some(CarrierEnd::Lost(ConnectionEnd::Fault(reason)));
         }
-        let stalled = times.stalled_since.map(|since| since.after(self.patience.send_timeout));
+        let stalled = times.stalled_since.map(|since| since.after(self.timeouts.send_timeout));
         if stalled.is_some_and(|due| due <= now) {
             return Some(CarrierEnd::Lost(ConnectionEnd::Stalled));
         }
@@ -162,7 +162,7 @@ impl Carrier {
             return Some(CarrierEnd::Lost(ConnectionEnd::Silent));
         }
         let mut ping = times.ping_due;
-        if let (Some((interval, timeout)), true, None) = (self.patience.ping, times.has_streams, times.ping_due) {
+        if let (Some((interval, timeout)), true, None) = (self.timeouts.ping, times.has_streams, times.ping_due) {
             let at = times.heard_at.after(interval);
             ping = Some(at);
             if at <= now {

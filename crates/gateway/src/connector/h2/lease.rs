@@ -3,7 +3,7 @@
 
 use crate::base::cells::GroupCells;
 use crate::base::logs::error::Level;
-use crate::connector::h2::carrier::Patience;
+use crate::connector::h2::carrier::CarrierTimeouts;
 use crate::connector::h2::hub::{AskedStream, Given, Hub, StreamKey};
 use crate::connector::h2::opening::ForStreams;
 use crate::connector::h2::session::STREAMS_MAX;
@@ -76,9 +76,9 @@ struct Wish<'a> {
 
 impl Wish<'_> {
     /// The connection is being opened; returns what must follow once it is open.
-    fn fulfil(mut self, patience: Patience) -> Option<ForStreams> {
+    fn fulfil(mut self, timeouts: CarrierTimeouts) -> Option<ForStreams> {
         let id = self.id.take()?;
-        Some(ForStreams { hub: Rc::clone(self.hub), key: self.key, id, patience })
+        Some(ForStreams { hub: Rc::clone(self.hub), key: self.key, id, timeouts })
     }
 }
 
@@ -193,10 +193,10 @@ async fn open<C: Caller>(
     times: &mut WaitTimes,
 ) -> Result<(), Failure> {
     let thread = caller.thread();
-    let patience = Patience { ping: plan.ping, send_timeout: plan.send_timeout };
+    let timeouts = CarrierTimeouts { ping: plan.ping, send_timeout: plan.send_timeout };
     let may_reuse = wanted.reused_will_do && !wanted.is_own();
     if may_reuse && let Some(up) = wanted.lease_idle(caller) {
-        if let Some(streams) = wish.fulfil(patience) {
+        if let Some(streams) = wish.fulfil(timeouts) {
             streams.ready(up, thread);
         }
         return Ok(());
@@ -215,7 +215,7 @@ async fn open<C: Caller>(
                     Some(Grant::Connect(permit)) => permit,
                     Some(Grant::Reuse(checkout)) => match wanted.take_over(caller, checkout) {
                         Some(up) => {
-                            if let Some(streams) = wish.fulfil(patience) {
+                            if let Some(streams) = wish.fulfil(timeouts) {
                                 streams.ready(up, thread);
                             }
                             return Ok(());
@@ -228,7 +228,7 @@ async fn open<C: Caller>(
         let handshake = wanted.handshake(caller).await?;
         let (stream, port) = wanted.open_socket(caller)?;
         let pending = Pending::new(stream, port, permit, handshake).owned(wanted.is_own());
-        if let Some(streams) = wish.fulfil(patience) {
+        if let Some(streams) = wish.fulfil(timeouts) {
             let deadline = thread.reactor.now().after(wanted.connect_timeout);
             open_for_pool(thread, pending, OpenedFor::Streams(Box::new(streams)), deadline);
         }

@@ -1,6 +1,6 @@
 //! A connection opened for waiting requests: what follows when it is open, or failed to open.
 
-use crate::connector::h2::carrier::{Carrier, Patience};
+use crate::connector::h2::carrier::{Carrier, CarrierTimeouts};
 use crate::connector::h2::hub::{Hub, OpenFailure, StreamKey};
 use crate::connector::h2::session::UpstreamSession;
 use crate::connector::leased::Leased;
@@ -19,19 +19,19 @@ pub(crate) struct ForStreams {
     pub(super) hub: Rc<Hub>,
     pub(super) key: StreamKey,
     pub(super) id: ConnectionId,
-    pub(super) patience: Patience,
+    pub(super) timeouts: CarrierTimeouts,
 }
 
 impl ForStreams {
     /// The connection is open. One request starts at once; the others wait until the peer has said how many streams it
     /// allows.
     pub(crate) fn ready(self, mut up: Box<Leased>, thread: &Rc<WorkerThread>) {
-        let Self { hub, key, id, patience } = self;
+        let Self { hub, key, id, timeouts } = self;
         let has_news = up.stream().is_readable();
         let (slept, earlier) = (up.take_engine(), up.earlier());
         let session = UpstreamSession::new(thread, (id, key), up.stream(), slept, earlier);
         hub.insert(&session);
-        Carrier::spawn(Some(Rc::clone(&hub)), Rc::clone(&session), up, patience, thread);
+        Carrier::spawn(Some(Rc::clone(&hub)), Rc::clone(&session), up, timeouts, thread);
         // What an idle connection received is read first: a GOAWAY may be among it.
         if !session.was_pooled() || !has_news {
             hub.opened(thread, &session);
@@ -70,8 +70,8 @@ pub(crate) fn begin_idle(thread: &Rc<WorkerThread>, mut up: Box<Leased>) {
     let (slept, earlier) = (up.take_engine(), up.earlier());
     let place = (ConnectionId::NONE, StreamKey { key, own: 0 });
     let session = UpstreamSession::new(thread, place, up.stream(), slept, earlier);
-    let patience = Patience { ping: None, send_timeout: IDLE_SEND_TIMEOUT };
-    Carrier::spawn(None, session, up, patience, thread);
+    let timeouts = CarrierTimeouts { ping: None, send_timeout: IDLE_SEND_TIMEOUT };
+    Carrier::spawn(None, session, up, timeouts, thread);
 }
 
 /// How long the socket of an idle connection may accept no answer.

@@ -16,7 +16,7 @@ use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILU
 use crate::base::durations::{self, BOUNDS_US, Durations};
 use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
-use crate::registry::checks::schedule::Standing;
+use crate::registry::checks::schedule::PeerChecks;
 use crate::registry::generation::Generation;
 use crate::registry::meter::MeterReading;
 use crate::registry::names::NameFailure;
@@ -479,13 +479,13 @@ fn resolvers(registry: &Registry) -> Vec<ResolverStatus> {
 }
 
 fn check_status(
-    checked: &FxHashMap<(String, String), Standing>,
+    checked: &FxHashMap<(String, String), PeerChecks>,
     group: &ListedGroup,
     peer: &str,
     now_s: u64,
 ) -> Option<CheckStatus> {
-    let standing = checked.get(&(group.name.to_string(), peer.to_owned()))?;
-    Some(CheckStatus::new(standing, Millis(reactor::monotonic_millis().0), now_s))
+    let checks = checked.get(&(group.name.to_string(), peer.to_owned()))?;
+    Some(CheckStatus::new(checks, Millis(reactor::monotonic_millis().0), now_s))
 }
 
 fn group_status(registry: &Registry, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {

@@ -190,7 +190,7 @@ impl Registry {
         let routes = binding.routes();
         let before = binding.before.take();
         let groups::BoundGroups { uses, guests, floors, moving_floors, checks, peer_states, .. } = groups;
-        self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
+        self.client_statuses.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_client_statuses(name)));
         let number = known.generations;
         let changes = known.changes(&plan, before.as_deref());
         drop((known, before));

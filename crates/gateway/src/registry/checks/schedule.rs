@@ -60,7 +60,7 @@ pub struct CheckDue {
 
 /// The state of a checked peer.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct PeerChecks {
     pub(crate) group: Box<str>,
     pub(crate) address: PeerAddress,
     /// Its ordinal among the peers of the group with the same address.
@@ -101,7 +101,7 @@ struct Schedule {
 /// All active checks of the process.
 #[derive(Default)]
 pub struct Checks {
-    book: Mutex<Schedule>,
+    schedule: Mutex<Schedule>,
     control: OnceLock<Notify>,
     /// The schedule's peers are out of date.
     is_changed: AtomicBool,
@@ -118,7 +118,7 @@ impl GroupChecks {
 
 impl Checks {
     fn lock(&self) -> MutexGuard<'_, Schedule> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. Only the
@@ -130,16 +130,16 @@ impl Checks {
     /// Sets the groups to check. Each worker calls it when it switches to a generation; an older generation than the
     /// schedule's is ignored.
     pub(crate) fn apply(&self, generation: u64, groups: &Arc<[GroupChecks]>) {
-        let mut book = self.lock();
-        if generation <= book.generation {
+        let mut schedule = self.lock();
+        if generation <= schedule.generation {
             return;
         }
-        book.generation = generation;
-        if groups.is_empty() && book.groups.is_empty() {
+        schedule.generation = generation;
+        if groups.is_empty() && schedule.groups.is_empty() {
             return;
         }
-        book.groups = Arc::clone(groups);
-        drop(book);
+        schedule.groups = Arc::clone(groups);
+        drop(schedule);
         self.changed();
     }
 
@@ -161,18 +161,18 @@ impl Checks {
             self.lock().take_over(present, random, now);
         }
         let mut due = CheckDue::default();
-        let book = &mut *self.lock();
-        while book.under_way < UNDER_WAY_MAX
-            && let Some(&(at, serial)) = book.by_time.first()
+        let schedule = &mut *self.lock();
+        while schedule.under_way < UNDER_WAY_MAX
+            && let Some(&(at, serial)) = schedule.by_time.first()
         {
             if at > now {
                 due.next_ms = Some(at.0);
                 break;
             }
-            book.by_time.pop_first();
-            let Some(entry) = book.entries.get_mut(&serial) else { continue };
+            schedule.by_time.pop_first();
+            let Some(entry) = schedule.entries.get_mut(&serial) else { continue };
             entry.checkup.begin();
-            book.under_way += 1;
+            schedule.under_way += 1;
             due.probes.push(Probe { plan: Arc::clone(&entry.plan), address: entry.asked_at(), serial });
         }
         due
@@ -196,12 +196,12 @@ impl Checks {
     }
 
     fn end(&self, probe: &Probe, settle: impl FnOnce(&mut ScheduledCheck)) {
-        let book = &mut *self.lock();
-        book.under_way = book.under_way.saturating_sub(1);
+        let schedule = &mut *self.lock();
+        schedule.under_way = schedule.under_way.saturating_sub(1);
         // A peer that has left meanwhile does not count any more.
-        if let Some(entry) = book.entries.get_mut(&probe.serial) {
+        if let Some(entry) = schedule.entries.get_mut(&probe.serial) {
             settle(entry);
-            book.by_time.extend(entry.checkup.due().map(|at| (at, probe.serial)));
+            schedule.by_time.extend(entry.checkup.due().map(|at| (at, probe.serial)));
         }
         if let Some(notify) = self.control.get() {
             notify();
@@ -209,19 +209,19 @@ impl Checks {
     }
 
     /// The state of all checked peers.
-    pub(crate) fn standings(&self) -> Vec<Standing> {
-        let book = self.lock();
-        let standing = |entry: &ScheduledCheck| Standing {
+    pub(crate) fn peers_checks(&self) -> Vec<PeerChecks> {
+        let schedule = self.lock();
+        let checks_of_peer = |entry: &ScheduledCheck| PeerChecks {
             group: entry.plan.group.clone(),
             address: entry.peer.address.clone(),
             ordinal: entry.peer.health.ordinal(),
-            state: entry.checkup.standing(),
+            state: entry.checkup.state(),
             since: entry.checkup.since(),
             run: entry.checkup.run(),
             counts: entry.counts,
             last: entry.last.clone(),
         };
-        book.entries.values().map(standing).collect()
+        schedule.entries.values().map(checks_of_peer).collect()
     }
 }
 
@@ -294,7 +294,7 @@ impl ScheduledCheck {
         if let Some(count) = self.counts.get_mut(result.finding as usize) {
             *count += 1;
         }
-        let (before, since) = (self.checkup.standing(), self.checkup.since());
+        let (before, since) = (self.checkup.state(), self.checkup.since());
         let found = self.checkup.settle(result.finding.verdict(), &self.plan.policy, chance, now);
         if let Some(found) = found {
             self.peer.health.set_checked(found, now);
@@ -417,7 +417,8 @@ mod tests {
         checks.settle(&probes[1], result(Finding::Connect), (0, 0), &log, 10_000);
         let ill = |peer: &CheckedPeer| peer.health.checked() == Checked::Unhealthy;
         assert_eq!(peers.iter().filter(|peer| ill(peer)).count(), 1);
-        let mut ordinals: Vec<u32> = checks.standings().iter().map(|standing| standing.ordinal).collect();
+        let mut ordinals: Vec<u32> =
+            checks.peers_checks().iter().map(|checks_of_peer| checks_of_peer.ordinal).collect();
         ordinals.sort_unstable();
         assert_eq!(ordinals, [0, 1]);
     }
@@ -443,9 +444,9 @@ mod tests {
             checks.settle(probe, result(Finding::Connect), (0, 0), &log, 10_000);
         }
         assert_eq!(goes.health.checked(), Checked::Healthy, "it is not checked any more");
-        let standings = checks.standings();
-        assert_eq!(standings.len(), 1);
-        assert_eq!((standings[0].run, standings[0].counts[Finding::Connect as usize]), ((2, false), 2));
+        let peers_checks = checks.peers_checks();
+        assert_eq!(peers_checks.len(), 1);
+        assert_eq!((peers_checks[0].run, peers_checks[0].counts[Finding::Connect as usize]), ((2, false), 2));
         assert_eq!(lines(&log).matches("peer is unhealthy").count(), 2);
     }
 

@@ -1,11 +1,11 @@
 //! Answers of OCSP responders: staples for certificates, and the status of clients' certificates. This module asks no
 //! responder: the control plane, which it does not know, reads the questions, asks, and delivers the answers.
 
-pub(crate) mod standings;
+pub(crate) mod client_statuses;
 mod staples;
 
 pub use crate::plan::ocsp::{Responder, StapleAsk};
-pub use standings::{OpenQuestion, Standings};
+pub use client_statuses::{ClientStatuses, OpenQuestion};
 
 use std::sync::OnceLock;
 

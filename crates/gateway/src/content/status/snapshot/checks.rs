@@ -2,7 +2,7 @@
 
 use crate::content::status::snapshot::{Label, Labelled, labelled};
 use crate::registry::checks::Finding;
-use crate::registry::checks::schedule::{Checks, Standing};
+use crate::registry::checks::schedule::{Checks, PeerChecks};
 use crate::registry::status_list::peer_label;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -46,26 +46,28 @@ fn state(checked: Checked) -> &'static str {
 }
 
 /// Checked peers by the name of their group and their name in it.
-pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> {
-    let standings = checks.standings().into_iter();
-    let name = |standing: &Standing| peer_label(&standing.address.to_string(), standing.ordinal);
-    standings.map(|standing| ((standing.group.to_string(), name(&standing)), standing)).collect()
+pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), PeerChecks> {
+    let peers_checks = checks.peers_checks().into_iter();
+    let name = |checks_of_peer: &PeerChecks| peer_label(&checks_of_peer.address.to_string(), checks_of_peer.ordinal);
+    peers_checks
+        .map(|checks_of_peer| ((checks_of_peer.group.to_string(), name(&checks_of_peer)), checks_of_peer))
+        .collect()
 }
 
 impl CheckStatus {
     /// `now` and `now_s` are the same moment, on the process's clock and on the wall clock.
-    pub(crate) fn new(standing: &Standing, now: Millis, now_s: u64) -> Self {
-        let results = labelled(Finding::ALL.into_iter().map(Finding::label).zip(standing.counts));
-        let of = |finding: Finding| standing.counts[finding as usize];
-        let made = standing.counts.iter().sum::<u64>() - of(Finding::NotMade);
+    pub(crate) fn new(checks_of_peer: &PeerChecks, now: Millis, now_s: u64) -> Self {
+        let results = labelled(Finding::ALL.into_iter().map(Finding::label).zip(checks_of_peer.counts));
+        let of = |finding: Finding| checks_of_peer.counts[finding as usize];
+        let made = checks_of_peer.counts.iter().sum::<u64>() - of(Finding::NotMade);
         Self {
-            state: state(standing.state).into(),
-            changed_at_s: now_s.saturating_sub(now.since(standing.since) / 1000),
+            state: state(checks_of_peer.state).into(),
+            changed_at_s: now_s.saturating_sub(now.since(checks_of_peer.since) / 1000),
             passed: of(Finding::Passed),
             failed: made - of(Finding::Passed),
-            in_a_row: standing.run.0,
+            in_a_row: checks_of_peer.run.0,
             results,
-            last: standing.last.as_ref().map(|(result, at)| LastCheck {
+            last: checks_of_peer.last.as_ref().map(|(result, at)| LastCheck {
                 result: result.finding.label().into(),
                 detail: result.detail.clone(),
                 ago_s: now.since(*at) as f64 / 1000.0,

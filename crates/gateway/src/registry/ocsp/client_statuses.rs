@@ -7,7 +7,7 @@ use lru::LruCache;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tls::{STATUS_REQUEST_FAILED, Standing, StatusAnswer, StatusQuestion};
+use tls::{CertStatus, STATUS_REQUEST_FAILED, StatusAnswer, StatusQuestion};
 
 /// Most open questions: if a responder does not answer, each handshake waits for `client_header_timeout`, and further
 /// ones fail at once.
@@ -18,7 +18,7 @@ const ENTRY_BYTES: u64 = 128;
 const UNDATED_SECONDS: i64 = 3600;
 
 /// The result of a question; `None` if the responder has not answered, or its answer is not valid.
-pub(crate) type StandingFound = Option<Standing>;
+pub(crate) type StandingFound = Option<CertStatus>;
 /// Where the result will be stored.
 pub(crate) type Awaited = Arc<OnceLock<StandingFound>>;
 /// The certificate and the cache's name.
@@ -44,25 +44,30 @@ impl OpenQuestion {
 
 /// The questions about a client's chain: one certificate after the other.
 #[derive(Debug)]
-pub(crate) struct StandingSearch {
+pub(crate) struct ClientStatusSearch {
     questions: std::vec::IntoIter<StatusQuestion>,
     plan: Arc<ClientStatusPlan>,
     awaited: Option<Awaited>,
 }
 
-impl StandingSearch {
+impl ClientStatusSearch {
     pub(crate) fn new(questions: Box<[StatusQuestion]>, plan: Arc<ClientStatusPlan>) -> Self {
         Self { questions: questions.into_vec().into_iter(), plan, awaited: None }
     }
 
     /// Whether all certificates are good, or nginx's words for why not; `None` while an answer is awaited.
-    pub(crate) fn go_on(&mut self, standings: &Standings, token: u64, now_s: i64) -> Option<Result<(), &'static str>> {
+    pub(crate) fn go_on(
+        &mut self,
+        client_statuses: &ClientStatuses,
+        token: u64,
+        now_s: i64,
+    ) -> Option<Result<(), &'static str>> {
         loop {
             let outcome = if let Some(awaited) = &self.awaited {
                 *awaited.get()?
             } else {
                 let Some(question) = self.questions.next() else { return Some(Ok(())) };
-                match standings.ask(&question, &self.plan, token, now_s) {
+                match client_statuses.ask(&question, &self.plan, token, now_s) {
                     Answered::Now(outcome) => outcome,
                     Answered::Later(awaited) => {
                         self.awaited = Some(awaited);
@@ -72,9 +77,9 @@ impl StandingSearch {
             };
             self.awaited = None;
             match outcome {
-                Some(Standing::Good) => {}
-                Some(Standing::Revoked) => return Some(Err("certificate revoked")),
-                Some(Standing::Unknown) => return Some(Err("certificate status unknown")),
+                Some(CertStatus::Good) => {}
+                Some(CertStatus::Revoked) => return Some(Err("certificate revoked")),
+                Some(CertStatus::Unknown) => return Some(Err("certificate status unknown")),
                 None => return Some(Err(STATUS_REQUEST_FAILED)),
             }
         }
@@ -82,14 +87,14 @@ impl StandingSearch {
 }
 
 /// Questions and answers of the whole process.
-pub struct Standings {
-    book: Mutex<Book>,
+pub struct ClientStatuses {
+    questions: Mutex<Questions>,
     bell: ControlBell,
     wake: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Book {
+struct Questions {
     open: HashMap<Key, Open>,
     /// Questions that the control plane has not taken yet.
     fresh: Vec<OpenQuestion>,
@@ -110,10 +115,10 @@ pub(crate) enum Answered {
     Later(Awaited),
 }
 
-impl Standings {
+impl ClientStatuses {
     /// `wake` is called with the tokens of [`Self::ask`].
     pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
-        Self { book: Mutex::default(), bell: ControlBell::default(), wake }
+        Self { questions: Mutex::default(), bell: ControlBell::default(), wake }
     }
 
     /// Registers the control plane: `notify` is called, from any thread, when there is a new question.
@@ -127,24 +132,24 @@ impl Standings {
         let url = plan.responder.as_deref().or(question.responder());
         let Some(url) = url.filter(|url| is_responder_url(url)) else { return Answered::Now(None) };
         let responder = Responder { url: url.into(), resolver: plan.resolver.clone() };
-        let mut book = self.lock();
-        let known = plan.cache.as_ref().and_then(|name| book.caches.get_mut(name)?.get(&question.key()).copied());
+        let mut questions = self.lock();
+        let known = plan.cache.as_ref().and_then(|name| questions.caches.get_mut(name)?.get(&question.key()).copied());
         if let Some(answer) = known.filter(|answer| answer.next_update.is_some_and(|until| until >= now_s)) {
-            return Answered::Now(Some(answer.standing));
+            return Answered::Now(Some(answer.status));
         }
         let wanted = OpenQuestion { question: question.clone(), responder };
         let key = wanted.key();
-        let is_new = !book.open.contains_key(&key);
-        if is_new && book.open.len() >= OPEN_MAX {
+        let is_new = !questions.open.contains_key(&key);
+        if is_new && questions.open.len() >= OPEN_MAX {
             return Answered::Now(None);
         }
-        let open = book.open.entry(key).or_default();
+        let open = questions.open.entry(key).or_default();
         open.waiting.push(token);
         open.caches.extend(plan.cache.clone().filter(|cache| !open.caches.contains(cache)));
         let awaited = Arc::clone(&open.awaited);
         if is_new {
-            book.fresh.push(wanted);
-            drop(book);
+            questions.fresh.push(wanted);
+            drop(questions);
             self.bell.ring();
         }
         Answered::Later(awaited)
@@ -157,13 +162,13 @@ impl Standings {
 
     /// Reports the result of a question at this time.
     pub fn settle(&self, question: &OpenQuestion, answer: Option<StatusAnswer>, now_s: i64) {
-        let mut book = self.lock();
-        let Some(open) = book.open.remove(&question.key()) else { return };
+        let mut questions = self.lock();
+        let Some(open) = questions.open.remove(&question.key()) else { return };
         if let Some(answer) = answer {
             let kept = StatusAnswer { next_update: answer.next_update.or(Some(now_s + UNDATED_SECONDS)), ..answer };
             for name in open.caches {
                 let entries_max = usize::try_from(name.1 / ENTRY_BYTES).unwrap_or(usize::MAX);
-                let cache = book.caches.entry(name).or_insert_with(|| {
+                let cache = questions.caches.entry(name).or_insert_with(|| {
                     // No capacity is reserved: there may be far fewer clients.
                     let mut cache = LruCache::unbounded();
                     cache.resize(NonZeroUsize::new(entries_max).unwrap_or(NonZeroUsize::MIN));
@@ -172,8 +177,8 @@ impl Standings {
                 cache.put(question.question.key(), kept);
             }
         }
-        drop(book);
-        let _ = open.awaited.set(answer.map(|answer| answer.standing));
+        drop(questions);
+        let _ = open.awaited.set(answer.map(|answer| answer.status));
         for token in open.waiting {
             (self.wake)(token);
         }
@@ -184,8 +189,8 @@ impl Standings {
         self.lock().caches.retain(|name, _| is_named(name));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,34 +211,34 @@ mod tests {
     #[test]
     fn handshakes_share_one_ocsp_question_and_its_answer() {
         let woken = Arc::<Mutex<Vec<u64>>>::default();
-        let standings = Standings::new(Box::new({
+        let client_statuses = ClientStatuses::new(Box::new({
             let woken = Arc::clone(&woken);
             move |token| woken.lock().unwrap().push(token)
         }));
         let (question, plan) = (question(), plan("http://ocsp.test"));
-        let ask = |token, now_s| standings.ask(&question, &plan, token, now_s);
+        let ask = |token, now_s| client_statuses.ask(&question, &plan, token, now_s);
         let (Answered::Later(first), Answered::Later(second)) = (ask(1, 100), ask(2, 100)) else { panic!() };
-        let taken = standings.take();
-        assert_eq!((taken.len(), standings.take().len()), (1, 0));
-        let answer = StatusAnswer { standing: Standing::Revoked, next_update: Some(200) };
-        standings.settle(&taken[0], Some(answer), 100);
+        let taken = client_statuses.take();
+        assert_eq!((taken.len(), client_statuses.take().len()), (1, 0));
+        let answer = StatusAnswer { status: CertStatus::Revoked, next_update: Some(200) };
+        client_statuses.settle(&taken[0], Some(answer), 100);
         assert_eq!(*woken.lock().unwrap(), [1, 2]);
-        assert_eq!([first.get(), second.get()], [Some(&Some(Standing::Revoked)); 2]);
-        assert!(matches!(ask(3, 200), Answered::Now(Some(Standing::Revoked))));
+        assert_eq!([first.get(), second.get()], [Some(&Some(CertStatus::Revoked)); 2]);
+        assert!(matches!(ask(3, 200), Answered::Now(Some(CertStatus::Revoked))));
         assert!(matches!(ask(4, 201), Answered::Later(_)), "it has ended");
         // A missing answer is not kept.
-        standings.settle(&standings.take()[0], None, 201);
+        client_statuses.settle(&client_statuses.take()[0], None, 201);
         assert!(matches!(ask(5, 201), Answered::Later(_)));
-        standings.settle(&standings.take()[0], Some(StatusAnswer { next_update: None, ..answer }), 201);
+        client_statuses.settle(&client_statuses.take()[0], Some(StatusAnswer { next_update: None, ..answer }), 201);
         assert!(matches!(ask(6, 201 + UNDATED_SECONDS), Answered::Now(_)));
-        standings.keep_caches(|_| false);
+        client_statuses.keep_caches(|_| false);
         assert!(matches!(ask(7, 201), Answered::Later(_)), "no configuration has that cache");
     }
 
     #[test]
     fn asks_only_with_a_responder_and_below_the_limit() {
-        let (standings, question) = (Standings::new(Box::new(|_| ())), question());
-        let ask = |responder: &str| standings.ask(&question, &plan(responder), 0, 0);
+        let (client_statuses, question) = (ClientStatuses::new(Box::new(|_| ())), question());
+        let ask = |responder: &str| client_statuses.ask(&question, &plan(responder), 0, 0);
         assert!(matches!(ask("https://ocsp.test"), Answered::Now(None)));
         for number in 0..OPEN_MAX {
             assert!(matches!(ask(&format!("http://ocsp.test/{number}")), Answered::Later(_)));

@@ -25,7 +25,7 @@ pub(crate) async fn run(registry: &'static Registry, bell: Arc<Notify>) {
     let lines = Arc::<Lines>::default();
     loop {
         waiting.extend(
-            registry.standings().take().into_iter().map(|question| Asking { registry, question: Some(question) }),
+            registry.client_statuses().take().into_iter().map(|question| Asking { registry, question: Some(question) }),
         );
         while tasks.len() < AT_ONCE {
             let Some(asking) = waiting.pop_front() else { break };
@@ -83,7 +83,7 @@ impl Asking {
 
     fn settle(&mut self, answer: Option<StatusAnswer>) {
         if let Some(question) = self.question.take() {
-            self.registry.standings().settle(&question, answer, now_seconds());
+            self.registry.client_statuses().settle(&question, answer, now_seconds());
         }
     }
 }

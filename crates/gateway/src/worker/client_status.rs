@@ -2,7 +2,7 @@
 //! connection waits for the answers before it serves a request, under the same deadline.
 
 use crate::downstream::h1::connection::Connection;
-use crate::registry::ocsp::standings::StandingSearch;
+use crate::registry::ocsp::client_statuses::ClientStatusSearch;
 use crate::registry::process::wake_token;
 use crate::registry::tls_choice::server_of_side;
 use crate::worker::Worker;
@@ -12,15 +12,15 @@ use tls::{STATUS_REQUEST_FAILED, Session};
 impl Worker {
     /// Begins the search for the answers, or continues it; the search, while an answer is awaited. At its end the session knows
     /// the result.
-    pub(crate) fn search_standing(&self, connection: &Connection, awaited: HandshakeWait) -> HandshakeWait {
+    pub(crate) fn search_client_status(&self, connection: &Connection, awaited: HandshakeWait) -> HandshakeWait {
         let mut search = match awaited.map(|awaited| *awaited) {
-            Some(SecuringWait::Standing(search)) => search,
+            Some(SecuringWait::CertStatus(search)) => search,
             _ => self.begin_search(connection)?,
         };
         let token = wake_token(self.thread.index, connection.task);
         let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
-        match search.go_on(&self.thread.registry.standings, token, now_s) {
-            None => return Some(Box::new(SecuringWait::Standing(search))),
+        match search.go_on(&self.thread.registry.client_statuses, token, now_s) {
+            None => return Some(Box::new(SecuringWait::CertStatus(search))),
             Some(Ok(())) => {}
             Some(Err(reason)) => {
                 connection.stream.session_mut(|session| session.doubt_client(reason));
@@ -29,7 +29,7 @@ impl Worker {
         None
     }
 
-    fn begin_search(&self, connection: &Connection) -> Option<StandingSearch> {
+    fn begin_search(&self, connection: &Connection) -> Option<ClientStatusSearch> {
         let questions = connection.stream.session_mut(Session::take_status_questions)?;
         if questions.is_empty() {
             return None;
@@ -43,6 +43,6 @@ impl Worker {
             connection.stream.session_mut(|session| session.doubt_client(STATUS_REQUEST_FAILED));
             return None;
         };
-        Some(StandingSearch::new(questions, plan))
+        Some(ClientStatusSearch::new(questions, plan))
     }
 }

@@ -3,33 +3,33 @@
 use super::ending::Ending;
 use super::events::Rest;
 use super::one_stream::StreamEnd;
-use super::talking::Heard;
+use super::open_connection::ReadFrames;
 use super::worker::Worker;
 use crate::worker::Seat;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Worker {
     /// Takes frames of HTTP/2, and the events in them.
-    pub(super) fn read_stream(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_stream(&mut self, slot: usize, bytes: &[u8]) -> ReadFrames {
         let now_ms = self.seat.now_ns / 1_000_000;
-        let Some(connection) = self.connections.get_mut(slot) else { return Heard::default() };
-        let Some(one_stream) = &mut connection.one_stream else { return Heard::default() };
+        let Some(connection) = self.connections.get_mut(slot) else { return ReadFrames::default() };
+        let Some(one_stream) = &mut connection.one_stream else { return ReadFrames::default() };
         let (mut body, mut reply) = (std::mem::take(&mut self.frame), Vec::new());
         body.clear();
         one_stream.take(bytes, now_ms, &mut body, &mut reply);
-        let mut heard = self.read_events(slot, &body);
+        let mut read = self.read_events(slot, &body);
         self.frame = body;
-        heard.reply = reply;
-        heard
+        read.reply = reply;
+        read
     }
 
     /// Parses bytes of a response, and returns how the connection ends, if it does.
-    pub(super) fn read_events(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_events(&mut self, slot: usize, bytes: &[u8]) -> ReadFrames {
         let Self { connections, seat, setup, .. } = self;
         let Seat { record, now_ns, .. } = seat;
-        let Some(options) = &setup.options.events else { return Heard::default() };
+        let Some(options) = &setup.options.events else { return ReadFrames::default() };
         let Some(events) = connections.get_mut(slot).and_then(|connection| connection.events.as_mut()) else {
-            return Heard::default();
+            return ReadFrames::default();
         };
         let unix_ns = options.time.as_ref().map_or(0, |_| unix_now_ns());
         let (mut last_ns, mut last_number) = (events.last_ns, number(&events.last_id));
@@ -60,7 +60,7 @@ impl Worker {
         events.last_ns = last_ns;
         record.comments += comments;
         let one_stream = connections.get(slot).and_then(|connection| connection.one_stream.as_ref());
-        Heard::ended(match rest {
+        ReadFrames::ended(match rest {
             Ok(Rest::More) => one_stream.and_then(|one_stream| one_stream.end()).map(ending_of),
             Ok(Rest::Nothing) => Some(Ending::Complete),
             Err(_) => Some(Ending::BadFrame),

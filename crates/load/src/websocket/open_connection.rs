@@ -37,7 +37,7 @@ impl Worker {
             if connection.phase == Phase::Closing {
                 return self.finish(slot, Ending::Unanswered);
             }
-            self.soon.add(connection.due_ns, slot);
+            self.due.add(connection.due_ns, slot);
         }
         if self.flush(slot).is_err() {
             return self.finish(slot, Ending::Reset);
@@ -55,7 +55,7 @@ impl Worker {
                 connection.stream = Some(stream);
             }
             match read {
-                Ok(Read::Data(heard)) => self.settle_read(slot, &heard),
+                Ok(Read::Data(read)) => self.settle_read(slot, &read),
                 Ok(Read::NotReady) => return,
                 Ok(Read::Closed) if is_truncated => return self.finish(slot, Ending::Truncated),
                 Ok(Read::Closed) => return self.finish(slot, self.ending_of_fin(slot)),
@@ -78,7 +78,7 @@ impl Worker {
     }
 
     /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
-    pub(super) fn read_frames(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+    pub(super) fn read_frames(&mut self, slot: usize, bytes: &[u8]) -> ReadFrames {
         if self.setup.options.is_http2() {
             return self.read_stream(slot, bytes);
         }
@@ -86,30 +86,30 @@ impl Worker {
     }
 
     /// The same for bytes without frames of HTTP/2, as they come behind a head.
-    pub(super) fn read_first(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
+    pub(super) fn read_first(&mut self, slot: usize, mut bytes: &[u8]) -> ReadFrames {
         if self.setup.options.events.is_some() {
             return self.read_events(slot, bytes);
         }
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
-        let mut heard = Heard::default();
-        let Some(connection) = connections.get_mut(slot) else { return heard };
+        let mut read = ReadFrames::default();
+        let Some(connection) = connections.get_mut(slot) else { return read };
         if setup.options.url.bare {
             // Nothing was sent, so nothing is expected; the bytes are counted.
-            return heard;
+            return read;
         }
         let WebSocketConnection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
         loop {
             let Ok(decoded) = decoder.decode(bytes) else {
-                heard.ending = Some(Ending::BadFrame);
-                return heard;
+                read.ending = Some(Ending::BadFrame);
+                return read;
             };
             bytes = bytes.get(decoded.consumed..).unwrap_or_default();
             match decoded.event {
-                None => return heard,
+                None => return read,
                 Some(Event::Ping(payload)) => {
                     record.pings_received += 1;
-                    encode_frame(true, Opcode::Pong, Some(random.u32(..).to_ne_bytes()), payload, &mut heard.reply);
+                    encode_frame(true, Opcode::Pong, Some(random.u32(..).to_ne_bytes()), payload, &mut read.reply);
                 }
                 Some(Event::Pong(payload)) => {
                     if *awaits_pong && payload == pinged_ns.to_be_bytes() {
@@ -119,8 +119,8 @@ impl Worker {
                     }
                 }
                 Some(Event::Close(code, _)) => {
-                    heard.close = Some(code.unwrap_or(CloseCode::NONE));
-                    heard.ending = Some(Ending::CloseFrame);
+                    read.close = Some(code.unwrap_or(CloseCode::NONE));
+                    read.ending = Some(Ending::CloseFrame);
                 }
                 Some(Event::Message { payload, .. }) => match Stamp::find(payload) {
                     Some(stamp) if stamp.run == setup.run && stamp.room == *room => {
@@ -139,14 +139,14 @@ impl Worker {
     }
 
     /// Sends the reply, and ends the connection if it has ended.
-    pub(super) fn settle_read(&mut self, slot: usize, heard: &Heard) {
-        if !heard.reply.is_empty()
-            && let Err(ending) = self.transmit(slot, &heard.reply)
+    pub(super) fn settle_read(&mut self, slot: usize, read: &ReadFrames) {
+        if !read.reply.is_empty()
+            && let Err(ending) = self.transmit(slot, &read.reply)
         {
             return self.finish(slot, ending);
         }
-        let Some(ending) = heard.ending else { return };
-        let Some(code) = heard.close else { return self.finish(slot, ending) };
+        let Some(ending) = read.ending else { return };
+        let Some(code) = read.close else { return self.finish(slot, ending) };
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.phase == Phase::Closing {
             // This is the reply to our close frame. The target closes TCP first, as RFC 6455 §7.1.1 requires, so
@@ -199,7 +199,7 @@ impl Worker {
     }
 
     /// Sends the message that was due at this time, on the next connection that can send.
-    pub(super) fn speak(&mut self, due_ns: u64) {
+    pub(super) fn send_due(&mut self, due_ns: u64) {
         let count = self.connections.len();
         let found = (0..count.min(SPEAKERS_ASKED_MAX)).find_map(|step| {
             let slot = (self.speaker + step) % count;
@@ -302,13 +302,13 @@ impl Worker {
 
 /// The result of parsing received bytes.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ReadFrames {
     pub(super) reply: Vec<u8>,
     close: Option<CloseCode>,
     pub(super) ending: Option<Ending>,
 }
 
-impl Heard {
+impl ReadFrames {
     /// Without a reply.
     pub(super) fn ended(ending: Option<Ending>) -> Self {
         Self { ending, ..Self::default() }

@@ -13,9 +13,9 @@ const NEVER: u64 = u64::MAX;
 
 /// Connections, ordered by the time when something is due on them.
 #[derive(Debug, Default)]
-pub(super) struct Soon(BinaryHeap<Reverse<(u64, u32)>>);
+pub(super) struct DueQueue(BinaryHeap<Reverse<(u64, u32)>>);
 
-impl Soon {
+impl DueQueue {
     /// Adds a connection with the time when something is due on it.
     pub(super) fn add(&mut self, due_ns: u64, slot: usize) {
         self.0.push(Reverse((due_ns, slot as u32)));
@@ -49,15 +49,15 @@ mod tests {
 
     #[test]
     fn the_first_that_is_due_comes_first() {
-        let mut soon = Soon::default();
-        assert_eq!((soon.next_ns(), soon.take(NEVER - 1)), (NEVER, None));
+        let mut due = DueQueue::default();
+        assert_eq!((due.next_ns(), due.take(NEVER - 1)), (NEVER, None));
         for (due_ns, slot) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
-            soon.add(due_ns, slot);
+            due.add(due_ns, slot);
         }
-        assert_eq!((soon.next_ns(), soon.take(9)), (10, None));
-        let taken: Vec<_> = std::iter::from_fn(|| soon.take(20)).collect();
+        assert_eq!((due.next_ns(), due.take(9)), (10, None));
+        let taken: Vec<_> = std::iter::from_fn(|| due.take(20)).collect();
         assert_eq!(taken, [(10, 2), (10, 4), (20, 3)]);
-        assert_eq!(soon.take(30), Some((30, 1)));
+        assert_eq!(due.take(30), Some((30, 1)));
     }
 
     #[test]
