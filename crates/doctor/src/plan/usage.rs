@@ -6,12 +6,19 @@ use sockdiag::{Census, Filter, Question};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
 /// Kernel objects of one socket, by slab name: the socket, its inode, its file with the security module's part, and its
 /// directory entry.
 const OBJECTS: [&str; 5] = ["TCP", "sock_inode_cache", "filp", "lsm_file_cache", "dentry"];
 /// Kernel object of a descriptor in an epoll.
 const WATCHED: &str = "eventpoll_epi";
+
+/// Looks at the descriptors of a process, and the time between two of them. What a process opens for a moment is closed in
+/// one of them.
+const LOOKS: usize = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Counts what these processes use now, and the sockets towards these addresses.
 ///
@@ -42,15 +49,27 @@ pub fn count(pids: &[u32], hops: &[SocketAddr]) -> Result<Round, String> {
             .map_err(|error| error.to_string())?;
         ports.push(used.len() as u64);
     }
-    let descriptors =
-        pids.iter().map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |list| list.count() as u64));
     let watched = pids.iter().map(|pid| watched_by(*pid)).sum();
     Ok(Round {
-        descriptors: descriptors.collect(),
+        descriptors: held_descriptors(pids),
         ports,
         kernel_bytes: kernel_bytes(sockets, watched, queued).ok_or("/proc/meminfo cannot be read")?,
         program_bytes: pids.iter().filter_map(|pid| resident_bytes(*pid)).sum(),
     })
+}
+
+/// Number of descriptors that each process holds: the smallest of several looks. A process opens others for a moment, such
+/// as a file of /proc.
+fn held_descriptors(pids: &[u32]) -> Vec<u64> {
+    let look = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |list| list.count() as u64);
+    let mut held: Vec<u64> = pids.iter().map(look).collect();
+    for _ in 1..LOOKS {
+        thread::park_timeout(BETWEEN_LOOKS);
+        for (least, pid) in held.iter_mut().zip(pids) {
+            *least = look(pid).min(*least);
+        }
+    }
+    held
 }
 
 /// Number of descriptors that the epolls of a process watch.
