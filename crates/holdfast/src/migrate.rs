@@ -58,7 +58,7 @@ enum Trigger {
     Always,
     /// A directive of that name.
     Directive(&'static str),
-    /// A directive whose name ends so.
+    /// A directive with this end of its name.
     Ending(&'static str),
     /// An argument that contains this.
     Word(&'static str),

@@ -91,7 +91,7 @@ fn open_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)
 }
 
-/// Creates the directories that are missing, whatever the umask is: as a daemon, nginx has none.
+/// Creates missing directories with these permissions under any umask. nginx as a daemon has an umask of 0.
 fn create_directories(directory: &Path, mode: u32) -> io::Result<()> {
     let missing: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
     for path in missing.into_iter().rev() {

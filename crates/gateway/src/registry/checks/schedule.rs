@@ -211,7 +211,7 @@ impl Checks {
     /// The state of all checked peers.
     pub(crate) fn peers_checks(&self) -> Vec<PeerChecks> {
         let schedule = self.lock();
-        let checks_of_peer = |entry: &ScheduledCheck| PeerChecks {
+        let peer = |entry: &ScheduledCheck| PeerChecks {
             group: entry.plan.group.clone(),
             address: entry.peer.address.clone(),
             ordinal: entry.peer.health.ordinal(),
@@ -221,7 +221,7 @@ impl Checks {
             counts: entry.counts,
             last: entry.last.clone(),
         };
-        schedule.entries.values().map(checks_of_peer).collect()
+        schedule.entries.values().map(peer).collect()
     }
 }
 
@@ -417,8 +417,7 @@ mod tests {
         checks.settle(&probes[1], result(Finding::Connect), (0, 0), &log, 10_000);
         let ill = |peer: &CheckedPeer| peer.health.checked() == Checked::Unhealthy;
         assert_eq!(peers.iter().filter(|peer| ill(peer)).count(), 1);
-        let mut ordinals: Vec<u32> =
-            checks.peers_checks().iter().map(|checks_of_peer| checks_of_peer.ordinal).collect();
+        let mut ordinals: Vec<u32> = checks.peers_checks().iter().map(|peer| peer.ordinal).collect();
         ordinals.sort_unstable();
         assert_eq!(ordinals, [0, 1]);
     }

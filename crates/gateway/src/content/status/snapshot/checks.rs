@@ -47,27 +47,24 @@ fn state(checked: Checked) -> &'static str {
 
 /// Checked peers by the name of their group and their name in it.
 pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), PeerChecks> {
-    let peers_checks = checks.peers_checks().into_iter();
-    let name = |checks_of_peer: &PeerChecks| peer_label(&checks_of_peer.address.to_string(), checks_of_peer.ordinal);
-    peers_checks
-        .map(|checks_of_peer| ((checks_of_peer.group.to_string(), name(&checks_of_peer)), checks_of_peer))
-        .collect()
+    let name = |peer: &PeerChecks| peer_label(&peer.address.to_string(), peer.ordinal);
+    checks.peers_checks().into_iter().map(|peer| ((peer.group.to_string(), name(&peer)), peer)).collect()
 }
 
 impl CheckStatus {
     /// `now` and `now_s` are the same moment, on the process's clock and on the wall clock.
-    pub(crate) fn new(checks_of_peer: &PeerChecks, now: Millis, now_s: u64) -> Self {
-        let results = labelled(Finding::ALL.into_iter().map(Finding::label).zip(checks_of_peer.counts));
-        let of = |finding: Finding| checks_of_peer.counts[finding as usize];
-        let made = checks_of_peer.counts.iter().sum::<u64>() - of(Finding::NotMade);
+    pub(crate) fn new(peer: &PeerChecks, now: Millis, now_s: u64) -> Self {
+        let results = labelled(Finding::ALL.into_iter().map(Finding::label).zip(peer.counts));
+        let of = |finding: Finding| peer.counts[finding as usize];
+        let made = peer.counts.iter().sum::<u64>() - of(Finding::NotMade);
         Self {
-            state: state(checks_of_peer.state).into(),
-            changed_at_s: now_s.saturating_sub(now.since(checks_of_peer.since) / 1000),
+            state: state(peer.state).into(),
+            changed_at_s: now_s.saturating_sub(now.since(peer.since) / 1000),
             passed: of(Finding::Passed),
             failed: made - of(Finding::Passed),
-            in_a_row: checks_of_peer.run.0,
+            in_a_row: peer.run.0,
             results,
-            last: checks_of_peer.last.as_ref().map(|(result, at)| LastCheck {
+            last: peer.last.as_ref().map(|(result, at)| LastCheck {
                 result: result.finding.label().into(),
                 detail: result.detail.clone(),
                 ago_s: now.since(*at) as f64 / 1000.0,
