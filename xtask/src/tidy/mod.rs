@@ -16,6 +16,7 @@ mod layers;
 mod links;
 mod one_name;
 mod plain_words;
+mod profiles;
 mod source;
 mod test_programs;
 mod unsafe_code;
@@ -78,6 +79,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if matches!(kind, Some("toml" | "conf" | "sh")) {
             findings.extend(plain_words::check_comments(path, &text));
+            if path == "Cargo.toml" {
+                findings.extend(profiles::check(path, &text)?);
+            }
             examples.note_manifest(path, &text);
             continue;
         }
@@ -87,15 +91,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             continue;
         }
         let source = Source::parse(path, text)?;
-        findings.extend(file_header::check(&source));
-        findings.extend(bare_ignore::check(&source));
-        findings.extend(unsafe_code::check(&source));
-        findings.extend(wall_clock::check(&source));
-        findings.extend(banned_names::check(&source));
-        findings.extend(catalogue_rows::check(&source, &rows));
-        findings.extend(layers::check(&source));
-        findings.extend(plain_words::check(&source));
-        findings.extend(test_programs::check(&source));
+        findings.extend(check_source(&source, &rows));
         types.extend(one_name::collect(&source));
         methods.note(&source);
         examples.note_source(&source);
@@ -124,4 +120,19 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     println!("tidy: {} files, no findings", files.len());
     Ok(())
+}
+
+/// The rules that need one source file only.
+fn check_source(source: &Source, rows: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(file_header::check(source));
+    findings.extend(bare_ignore::check(source));
+    findings.extend(unsafe_code::check(source));
+    findings.extend(wall_clock::check(source));
+    findings.extend(banned_names::check(source));
+    findings.extend(catalogue_rows::check(source, rows));
+    findings.extend(layers::check(source));
+    findings.extend(plain_words::check(source));
+    findings.extend(test_programs::check(source));
+    findings
 }
