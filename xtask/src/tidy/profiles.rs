@@ -4,25 +4,29 @@
 use super::Finding;
 use anyhow::{Context as _, Result};
 
-const FULL: i64 = 3;
+/// What `dist` has, whatever `release` has.
+const DIST: [(&str, i64); 2] = [("opt-level", 3), ("codegen-units", 1)];
 
 /// Checks the workspace's manifest.
 pub(super) fn check(path: &str, manifest: &str) -> Result<Vec<Finding>> {
     let manifest: toml::Table = manifest.parse().with_context(|| format!("cannot parse {path}"))?;
     let Some(profiles) = manifest.get("profile") else { return Ok(Vec::new()) };
-    let level = |profile: &str, package: &str| {
-        profiles.get(profile)?.get("package")?.get(package)?.get("opt-level")?.as_integer()
+    let setting = |profile: &str, package: &str, key: &str| {
+        profiles.get(profile)?.get("package")?.get(package)?.get(key)?.as_integer()
     };
     let release = profiles.get("release").and_then(|release| release.get("package")?.as_table());
     let names = release.into_iter().flat_map(toml::Table::keys);
-    let lower = names.filter(|name| level("release", name) != Some(FULL) && level("dist", name) != Some(FULL));
+    let pairs = names.flat_map(|name| DIST.map(|(key, full)| (name, key, full)));
+    let lower = pairs.filter(|(name, key, full)| {
+        setting("release", name, key).is_some_and(|set| set != *full) && setting("dist", name, key) != Some(*full)
+    });
     Ok(lower
-        .map(|name| Finding {
+        .map(|(name, key, full)| Finding {
             path: path.to_owned(),
             line: 1,
             rule: "profiles",
             text: format!(
-                "`release` lowers the optimisation of {name}: add [profile.dist.package.{name}] with opt-level = {FULL}"
+                "`release` has another {key} for {name}: add {key} = {full} to [profile.dist.package.{name}]"
             ),
         })
         .collect())
@@ -44,5 +48,7 @@ mod tests {
         assert_eq!(found(""), 1);
         assert_eq!(found("[profile.dist.package.slow]\nopt-level = 2\n"), 1);
         assert_eq!(found("[profile.dist.package.slow]\nopt-level = 3\n"), 0);
+        let dist = "[profile.dist.package.slow]\nopt-level = 3\n[profile.release.package.split]\ncodegen-units = 2\n";
+        assert_eq!(found(dist), 1);
     }
 }
