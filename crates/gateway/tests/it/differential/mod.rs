@@ -21,6 +21,7 @@ mod open_files;
 mod over_http2;
 mod over_http2_upstream;
 mod retries;
+mod silence;
 mod storing;
 mod talk;
 mod words;

@@ -29,11 +29,13 @@ const LEFT_OUT: [&str; 9] = [
 ];
 
 /// A request in HTTP/2 form.
-struct Request {
-    method: String,
-    path: String,
-    fields: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Option<Vec<u8>>,
+    /// The body ends; otherwise the client is silent behind it.
+    pub(super) ends: bool,
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn compare_over_http2(suite: &Suite, sides: &Sides, accepted: [&[Accepted]; 2], 
 }
 
 /// The request of a case, if it has one that HTTP/2 can express.
-fn request_of(case: &Case) -> Option<Request> {
+pub(super) fn request_of(case: &Case) -> Option<Request> {
     if case.to_head.len() != 1 {
         return None;
     }
@@ -142,7 +144,7 @@ fn request_of(case: &Case) -> Option<Request> {
         _ => return None,
     };
     fields.insert(0, (":authority".to_owned(), authority));
-    Some(Request { method: method.to_owned(), path: path.to_owned(), fields, body })
+    Some(Request { method: method.to_owned(), path: path.to_owned(), fields, body, ends: true })
 }
 
 /// A body without its chunks.
@@ -161,15 +163,15 @@ fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Sends one request on a connection of its own; observes whether the connection continues.
-fn ask(address: SocketAddr, request: &Request, patience: Duration) -> Observed {
+pub(super) fn ask(address: SocketAddr, request: &Request, patience: Duration) -> Observed {
     let mut talk = Http2Talk::connect(address);
     let fields: Vec<(&str, &str)> =
         request.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let body = request.body.as_deref().unwrap_or_default();
     // nginx would wait for ever for an end that comes in its own frame after `content-length: 0`.
-    let stream = talk.open(&request.method, &request.path, &fields, body.is_empty());
+    let stream = talk.open(&request.method, &request.path, &fields, body.is_empty() && request.ends);
     if !body.is_empty() {
-        talk.send(stream, body, true);
+        talk.send(stream, body, request.ends);
     }
     let mut answers = Vec::new();
     let is_over = wait(&mut talk, stream, patience);
