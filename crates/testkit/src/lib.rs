@@ -44,7 +44,7 @@ pub use crate::responder::{Habit, Responder, names_responder};
 pub use crate::signal::{Signal, until};
 pub use crate::skip::skip;
 pub use crate::small_disk::{SmallDisk, with_own_mounts};
-pub use crate::talk::{End, Talk};
+pub use crate::talk::{Came, End, Talk};
 
 use std::time::Duration;
 

@@ -31,6 +31,17 @@ pub enum End {
     Reset,
 }
 
+/// What a wait brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Came {
+    /// At least a byte.
+    Bytes(Vec<u8>),
+    /// The connection has ended.
+    End,
+    /// Neither, as long as the wait was.
+    Nothing,
+}
+
 /// All bytes received on one connection, and the messages that were parsed from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
@@ -349,6 +360,14 @@ impl Talk {
             return None;
         }
         Some(std::mem::take(&mut self.pending))
+    }
+
+    /// What comes within this time, or has come: for a client that observes silence and ends alike.
+    pub fn came_within(&mut self, patience: Duration) -> Came {
+        if !self.receives_records_within(patience) {
+            return Came::Nothing;
+        }
+        if self.pending.is_empty() { Came::End } else { Came::Bytes(std::mem::take(&mut self.pending)) }
     }
 
     /// Neither reads nor sends until the test is over.

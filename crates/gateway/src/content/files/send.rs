@@ -67,7 +67,7 @@ impl Exchange {
             }
             Err(reason) => {
                 if reason == CloseReason::SendTimeout {
-                    self.client_log("client timed out while sending response to client");
+                    self.client_log("client timed out (110: Connection timed out) while sending response to client");
                 }
                 self.down.ending.break_off(reason);
                 Served::Responded

@@ -1,7 +1,7 @@
 //! Reads and applies `accepted.txt`, the list of intended differences. Each line must still be needed.
 
 use super::talk::PATIENCE;
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testkit::sides::{Nginx, Side};
 
@@ -10,7 +10,7 @@ pub(crate) struct Accepted {
     suite: &'static str,
     case: &'static str,
     difference: &'static str,
-    is_used: Cell<bool>,
+    is_used: AtomicBool,
     /// nginx leaves the client without an answer or an end.
     nginx_is_silent: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
         }
         let (case, difference) = line.split_once(" :: ").unwrap_or_else(|| panic!("{line:?} has no ` :: `"));
         let (suite, case) = case.split_once('/').unwrap_or_else(|| panic!("{line:?} names no suite"));
-        let is_used = Cell::new(comes_at_times);
+        let is_used = AtomicBool::new(comes_at_times);
         accepted.push(Accepted { suite, case, difference, is_used, nginx_is_silent });
     }
     accepted
@@ -66,14 +66,14 @@ impl Accepted {
     pub(crate) fn covers(&self, suite: &str, case: &str, difference: &str) -> bool {
         let covers = self.suite == suite && matches(self.case, case) && matches(self.difference, difference);
         if covers {
-            self.is_used.set(true);
+            self.is_used.store(true, Ordering::Relaxed);
         }
         covers
     }
 
     /// The line, if it belongs to this suite and was not needed.
     pub(crate) fn unused(&self, suite: &str) -> Option<String> {
-        let is_unused = self.suite == suite && !self.is_used.get();
+        let is_unused = self.suite == suite && !self.is_used.load(Ordering::Relaxed);
         is_unused.then(|| format!("{}/{} :: {}", self.suite, self.case, self.difference))
     }
 }

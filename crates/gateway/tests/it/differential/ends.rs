@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cases::{Case, chunked, pattern};
-use super::leaving::{Seen, Way, upstream, with_certificate};
-use super::{Side, Sides, accepted, application, dead_port, start_origin, talk};
+use super::leaving::{Seen, Way, connect_secure, upstream, with_certificate};
+use super::{Side, Sides, accepted, application, compare, dead_port, over_http2, silence, start_origin, talk};
 use testkit::sides::{Nginx, nginx_or_skip};
 use testkit::{Http2Talk, Peer, Talk};
 
@@ -292,7 +292,7 @@ fn leaving_over_http2(sides: &Sides, side: Side, seen: &Seen) {
     }
 }
 
-/// Ends without a whole request, or without a whole response: each waits for its line.
+/// Ends without a whole response: each waits for its line.
 fn unfinished(sides: &Sides, side: Side) {
     for way in ["fin", "reset"] {
         let mut client = Talk::connect(sides.address(side, 0));
@@ -306,15 +306,85 @@ fn unfinished(sides: &Sides, side: Side) {
         }
         sides.log_line_of(side, &format!("\"{line}\""));
     }
-    for (line, rest) in [
-        ("GET /head-timeout HTTP/1.1", "Host: test\r\nX-"),
-        ("POST /body/timeout HTTP/1.1", "Host: test\r\nContent-Length: 10\r\n\r\nhello"),
-    ] {
-        let mut client = Talk::connect(sides.address(side, 1));
-        client.send(format!("{line}\r\n{rest}"));
-        client.rest();
-        sides.log_line_of(side, &format!("\"{line}\""));
+}
+
+/// Cases between two looks at the logs: ours hold a bounded number of bytes until they are asked for.
+const UNASKED: usize = 32;
+
+/// All cases in clear, under TLS, and over HTTP/2 as far as it can express them.
+fn converse(sides: &Sides, side: Side, cases: &[Case]) {
+    let [plain, secure] = [0, 4].map(|listener| sides.address(side, listener));
+    let look = || {
+        sides.log_text(side);
+        sides.our_log();
+    };
+    for cases in cases.chunks(UNASKED) {
+        for case in cases {
+            talk::run(plain, case);
+        }
+        look();
+        for case in cases {
+            talk::run_secure(connect_secure(secure), case);
+        }
+        look();
+        for request in cases.iter().filter_map(over_http2::request_of) {
+            over_http2::ask(plain, &request, talk::PATIENCE);
+        }
+        look();
     }
+}
+
+/// The lines of each request, as the log has it. Exchanges at the same time may end in any order.
+fn by_request(lines: &[String]) -> BTreeMap<&str, Vec<BTreeMap<&str, &str>>> {
+    let mut found = BTreeMap::<_, Vec<_>>::new();
+    for line in lines {
+        let (request, _) = line.split_once(" ;; ").unwrap_or_default();
+        found.entry(request).or_default().push(values(line));
+    }
+    found
+}
+
+/// The variables that differ, with their requests.
+fn differences_of_lines(theirs: &[String], ours: &[String]) -> Vec<(String, String)> {
+    let (theirs, ours) = (by_request(theirs), by_request(ours));
+    let mut found = Vec::new();
+    for request in theirs.keys().chain(ours.keys().filter(|request| !theirs.contains_key(*request))) {
+        let [theirs, ours] = [&theirs, &ours].map(|side| side.get(request).map_or(&[][..], Vec::as_slice));
+        if theirs.len() != ours.len() {
+            found.push(((*request).to_owned(), format!("lines {} -> {}", theirs.len(), ours.len())));
+            continue;
+        }
+        for (theirs, ours) in theirs.iter().zip(ours) {
+            for (name, value) in theirs {
+                let own = ours.get(name).copied().unwrap_or("(missing)");
+                if !is_alike(request, name, value, own) {
+                    found.push(((*request).to_owned(), format!("${name} {value:?} -> {own:?}")));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What silent clients observed, and the lines of the error logs about them, where they differ: nginx's comes first.
+fn differences_of_silent(
+    silent: &[Vec<(String, Option<talk::Observed>)>],
+    [their_log, our_log]: [&str; 2],
+) -> Vec<(String, String)> {
+    let [theirs, ours] = silent else { return Vec::new() };
+    let mut found = Vec::new();
+    for ((line, theirs), (_, ours)) in theirs.iter().zip(ours) {
+        if let (Some(theirs), Some(ours)) = (theirs, ours) {
+            found.extend(
+                compare::differences(theirs, ours).into_iter().map(|difference| (format!("\"{line}\""), difference)),
+            );
+        }
+        let [theirs, ours] = [their_log, our_log].map(|log| silence::phrases(log, line).join("; "));
+        if theirs != ours {
+            found.push((format!("\"{line}\""), format!("log {theirs:?} -> {ours:?}")));
+        }
+    }
+    found
 }
 
 /// Splits a line into its values by name.
@@ -383,19 +453,24 @@ fn each_variable_is_logged_alike_after_each_end() {
     let format: Vec<_> = variables().map(|name| format!("{name}=${name}")).collect();
     let (_certificate, text) = with_certificate(&TEXT.replace("{format}", &format.join(" ;; ")));
     let page = pattern(20);
-    let files = [("site/a.txt", page), ("site/empty.txt", Vec::new()), ("site/page.html", b"<p>page</p>".to_vec())];
+    let files = [
+        ("site/long", vec![b'x'; silence::LONG_BYTES]),
+        ("site/a.txt", page),
+        ("site/empty.txt", Vec::new()),
+        ("site/page.html", b"<p>page</p>".to_vec()),
+    ];
     let sides = Sides::start(&nginx, &text, &upstreams, &files);
     let mut cases = cases();
     let only = std::env::var("DIFFERENTIAL").ok();
     cases.retain(|case| only.as_ref().is_none_or(|part| case.name.contains(part)));
+    let mut silent = Vec::new();
     for side in [Side::Nginx, Side::Ours] {
-        for case in &cases {
-            talk::run(sides.address(side, 0), case);
-        }
+        converse(&sides, side, &cases);
         for end in TunnelEnd::all() {
             tunnel(&sides, side, end);
         }
         unfinished(&sides, side);
+        silent.push(silence::run(&sides, side));
         leaving(&sides, side, &seen);
         leaving_over_http2(&sides, side, &seen);
         talk::run(sides.address(side, 0), &Case::simple("GET", "test", LAST));
@@ -403,26 +478,17 @@ fn each_variable_is_logged_alike_after_each_end() {
     let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| sides.log_lines(side, LAST));
     let accepted = accepted::read(include_str!("accepted.txt"), Nginx::New);
     let mut wrong = Vec::new();
-    for (theirs, ours) in theirs.iter().zip(&ours) {
-        let (request, _) = theirs.split_once(" ;; ").unwrap_or_default();
-        let (theirs, ours) = (values(theirs), values(ours));
-        for (name, value) in &theirs {
-            let own = ours.get(name).copied().unwrap_or("(missing)");
-            if is_alike(request, name, value, own) {
-                continue;
-            }
-            let difference = format!("${name} {value:?} -> {own:?}");
-            if accepted.iter().filter(|line| line.covers("ends", request, &difference)).count() == 0 {
-                wrong.push(format!("ends/{request} :: {difference}"));
-            }
+    let logs = [sides.their_log(), sides.our_log()];
+    let mut found = differences_of_silent(&silent, [&logs[0], &logs[1]]);
+    found.extend(differences_of_lines(&theirs, &ours));
+    for (request, difference) in found {
+        if accepted.iter().filter(|line| line.covers("ends", &request, &difference)).count() == 0 {
+            wrong.push(format!("ends/{request} :: {difference}"));
         }
     }
     if only.is_none() {
         let unused = accepted.iter().filter_map(|line| line.unused("ends"));
         wrong.extend(unused.map(|line| format!("no difference any more, take it out of accepted.txt: {line}")));
-    }
-    if theirs.len() != ours.len() {
-        wrong.push(format!("nginx has {} lines, we have {}", theirs.len(), ours.len()));
     }
     assert!(theirs.len() > cases.len().min(100), "{} lines of {} cases", theirs.len(), cases.len());
     assert!(wrong.is_empty(), "{} values differ (nginx's -> ours):\n    {}", wrong.len(), wrong.join("\n    "));

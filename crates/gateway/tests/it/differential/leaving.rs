@@ -56,7 +56,7 @@ impl Way {
 }
 
 /// A client under TLS.
-fn connect_secure(address: SocketAddr) -> Talk {
+pub(super) fn connect_secure(address: SocketAddr) -> Talk {
     let anyone = ClientSide::new(Trust::Anyone).build().unwrap();
     Talk::connect_secure(address, &anyone, "leaving.test").unwrap()
 }

@@ -21,13 +21,17 @@ mod open_files;
 mod over_http2;
 mod over_http2_upstream;
 mod retries;
+mod silence;
 mod storing;
 mod talk;
 mod words;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use accepted::Accepted;
 use cases::{Case, Suite};
@@ -63,31 +67,65 @@ fn compare_with(generation: Nginx) {
     let geo = cases::geo_folder();
     let accepted = accepted::read(include_str!("accepted.txt"), generation);
     let only = std::env::var("DIFFERENTIAL").ok();
-    let mut report = String::new();
-    let (mut run, mut differing) = (0, 0);
-    for suite in cases::suites() {
-        assert_distinct(&suite);
+    let outcomes = in_lanes(cases::suites(), |suite| {
+        assert_distinct(suite);
         let is_wanted = |case: &Case| only.as_deref().is_none_or(|part| suite.path_of(case).contains(part));
         if !suite.cases.iter().any(is_wanted) {
-            continue;
+            return Outcome::default();
         }
         if let Some(module) = testkit::sides::missing_module(&nginx, suite.text) {
             testkit::skip(&format!("{} is missing: `cargo xtask peers` unpacks it", module.display()));
-            continue;
+            return Outcome::default();
         }
         let sides = Sides::start(&nginx, &suite.text_with(&geo), &upstreams, &suite.files);
-        let wrong = compare_suite(&suite, &sides, &accepted, &[], only.as_deref());
-        run += suite.cases.len();
-        differing += wrong.len();
-        for line in wrong.iter().take(SHOWN_MAX) {
+        let wrong = compare_suite(suite, &sides, &accepted, &[], only.as_deref());
+        let logs = if wrong.is_empty() { String::new() } else { sides.logs() };
+        Outcome { run: suite.cases.len(), wrong, logs }
+    });
+    assert_no_differences(&outcomes, generation.program());
+}
+
+/// What a suite found.
+#[derive(Default)]
+struct Outcome {
+    /// Cases.
+    run: usize,
+    wrong: Vec<String>,
+    /// The error logs of both sides, where something is wrong.
+    logs: String,
+}
+
+fn assert_no_differences(outcomes: &[Outcome], name: &str) {
+    let mut report = String::new();
+    for outcome in outcomes.iter().filter(|outcome| !outcome.wrong.is_empty()) {
+        for line in outcome.wrong.iter().take(SHOWN_MAX) {
             let _ = writeln!(report, "    {line}");
         }
-        if !wrong.is_empty() {
-            let _ = writeln!(report, "{}", sides.logs());
-        }
+        let _ = writeln!(report, "{}", outcome.logs);
     }
-    let name = generation.program();
+    let run: usize = outcomes.iter().map(|outcome| outcome.run).sum();
+    let differing: usize = outcomes.iter().map(|outcome| outcome.wrong.len()).sum();
     assert!(report.is_empty(), "{differing} differences in {run} cases ({name}'s -> ours):\n{report}");
+}
+
+/// Suites of a test that run at a time: each has servers of its own, and its conversations mostly wait for an answer.
+const LANES: usize = 4;
+
+/// Runs each suite once, several at a time. Those with the most cases come first, so that none runs alone at the end.
+fn in_lanes(mut suites: Vec<Suite>, run: impl Fn(&Suite) -> Outcome + Sync) -> Vec<Outcome> {
+    suites.sort_by_key(|suite| Reverse(suite.cases.len()));
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let taken = std::iter::from_fn(|| suites.get(next.fetch_add(1, Ordering::Relaxed)));
+        taken.map(&run).collect::<Vec<_>>()
+    };
+    // A skip names the thread.
+    let test = std::thread::current().name().map_or_else(String::new, str::to_owned);
+    std::thread::scope(|scope| {
+        let spawn = |_| std::thread::Builder::new().name(test.clone()).spawn_scoped(scope, lane).unwrap();
+        let lanes: Vec<_> = (0..LANES).map(spawn).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 fn start_origin() -> origin::Running {

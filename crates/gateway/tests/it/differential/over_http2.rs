@@ -2,16 +2,15 @@
 //! to the gateway, and the answers are compared in the same way. Features of HTTP/1 only (pipelines, framing, syntax
 //! errors) are left out.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::accepted::{self, Accepted};
-use super::cases::{self, Case};
+use super::cases::{self, Case, Suite};
 use super::talk::{Answer, End, Observed};
 use super::{
-    SHOWN_MAX, application, cgi_applications, cgi_applications::Protocol, compare, dead_port, memcached_peer,
-    start_origin,
+    Outcome, application, assert_no_differences, cgi_applications, cgi_applications::Protocol, compare, dead_port,
+    in_lanes, memcached_peer, start_origin,
 };
 use testkit::Http2Talk;
 use testkit::sides::{Nginx, Side, Sides};
@@ -30,11 +29,13 @@ const LEFT_OUT: [&str; 9] = [
 ];
 
 /// A request in HTTP/2 form.
-struct Request {
-    method: String,
-    path: String,
-    fields: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Option<Vec<u8>>,
+    /// The body ends; otherwise the client is silent behind it.
+    pub(super) ends: bool,
 }
 
 #[test]
@@ -56,53 +57,54 @@ fn nginx_and_the_gateway_answer_alike_over_http2() {
     let accepted = accepted::read(include_str!("accepted_over_http2.txt"), generation);
     let over_http1 = accepted::read(include_str!("accepted.txt"), generation);
     let only = std::env::var("DIFFERENTIAL").ok();
-    let (mut report, mut run, mut differing) = (String::new(), 0, 0);
-    for suite in cases::suites() {
+    let outcomes = in_lanes(cases::suites(), |suite| {
         if let Some(module) = testkit::sides::missing_module(&nginx, suite.text) {
             testkit::skip(&format!("{} is missing: `cargo xtask peers` unpacks it", module.display()));
-            continue;
+            return Outcome::default();
         }
-        let requests: Vec<(&Case, Request)> =
-            suite.cases.iter().filter_map(|case| Some((case, request_of(case)?))).collect();
         let text = format!("http2 on;\n{}", suite.text_with(&geo));
         let sides = Sides::start(&nginx, &text, &upstreams, &suite.files);
-        let mut wrong = Vec::new();
-        for (case, request) in requests {
-            if only.as_ref().is_some_and(|part| !case.name.contains(part)) {
-                continue;
-            }
-            run += 1;
-            let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
-                let patience = accepted::patience(side, &accepted, suite.name, &case.name);
-                ask(sides.address(side, case.listener), &request, patience)
-            });
-            if only.is_some() {
-                println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);
-            }
-            let log = sides.our_log();
-            assert!(!log.contains("bug in holdfast"), "{}/{}:\n{log}", suite.name, case.name);
-            for difference in compare::differences(&theirs, &ours) {
-                let covers = |line: &&Accepted| line.covers(suite.name, &case.name, &difference);
-                if accepted.iter().filter(covers).count() == 0 && over_http1.iter().filter(covers).count() == 0 {
-                    wrong.push(format!("{}/{} :: {difference}", suite.name, case.name));
-                }
-            }
+        compare_over_http2(suite, &sides, [&accepted, &over_http1], only.as_deref())
+    });
+    let run: usize = outcomes.iter().map(|outcome| outcome.run).sum();
+    assert!(run > 1000 || only.is_some(), "{run} conversations are too few: what became of the others?");
+    assert_no_differences(&outcomes, generation.program());
+}
+
+/// Unaccepted differences of a suite, and lines of the first list that no longer occur.
+fn compare_over_http2(suite: &Suite, sides: &Sides, accepted: [&[Accepted]; 2], only: Option<&str>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for case in &suite.cases {
+        let Some(request) = request_of(case) else { continue };
+        if only.is_some_and(|part| !case.name.contains(part)) {
+            continue;
         }
-        if only.is_none() {
-            let unused = accepted.iter().filter_map(|line| line.unused(suite.name));
-            wrong.extend(unused.map(|line| format!("no difference any more, take it out: {line}")));
+        outcome.run += 1;
+        let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
+            let patience = accepted::patience(side, accepted[0], suite.name, &case.name);
+            ask(sides.address(side, case.listener), &request, patience)
+        });
+        if only.is_some() {
+            println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);
         }
-        differing += wrong.len();
-        for line in wrong.iter().take(SHOWN_MAX) {
-            let _ = writeln!(report, "    {line}");
+        let log = sides.our_log();
+        assert!(!log.contains("bug in holdfast"), "{}/{}:\n{log}", suite.name, case.name);
+        for difference in compare::differences(&theirs, &ours) {
+            let covers = |line: &&Accepted| line.covers(suite.name, &case.name, &difference);
+            if accepted.iter().all(|list| list.iter().filter(covers).count() == 0) {
+                outcome.wrong.push(format!("{}/{} :: {difference}", suite.name, case.name));
+            }
         }
     }
-    assert!(run > 1000 || only.is_some(), "{run} conversations are too few: what became of the others?");
-    assert!(report.is_empty(), "{differing} differences in {run} cases (nginx's -> ours):\n{report}");
+    if only.is_none() {
+        let unused = accepted[0].iter().filter_map(|line| line.unused(suite.name));
+        outcome.wrong.extend(unused.map(|line| format!("no difference any more, take it out: {line}")));
+    }
+    outcome
 }
 
 /// The request of a case, if it has one that HTTP/2 can express.
-fn request_of(case: &Case) -> Option<Request> {
+pub(super) fn request_of(case: &Case) -> Option<Request> {
     if case.to_head.len() != 1 {
         return None;
     }
@@ -142,7 +144,7 @@ fn request_of(case: &Case) -> Option<Request> {
         _ => return None,
     };
     fields.insert(0, (":authority".to_owned(), authority));
-    Some(Request { method: method.to_owned(), path: path.to_owned(), fields, body })
+    Some(Request { method: method.to_owned(), path: path.to_owned(), fields, body, ends: true })
 }
 
 /// A body without its chunks.
@@ -161,15 +163,15 @@ fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Sends one request on a connection of its own; observes whether the connection continues.
-fn ask(address: SocketAddr, request: &Request, patience: Duration) -> Observed {
+pub(super) fn ask(address: SocketAddr, request: &Request, patience: Duration) -> Observed {
     let mut talk = Http2Talk::connect(address);
     let fields: Vec<(&str, &str)> =
         request.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let body = request.body.as_deref().unwrap_or_default();
     // nginx would wait for ever for an end that comes in its own frame after `content-length: 0`.
-    let stream = talk.open(&request.method, &request.path, &fields, body.is_empty());
+    let stream = talk.open(&request.method, &request.path, &fields, body.is_empty() && request.ends);
     if !body.is_empty() {
-        talk.send(stream, body, true);
+        talk.send(stream, body, request.ends);
     }
     let mut answers = Vec::new();
     let is_over = wait(&mut talk, stream, patience);

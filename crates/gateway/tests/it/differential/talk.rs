@@ -1,11 +1,12 @@
 //! The client: it sends a case's bytes and records the answers, until it knows whether the connection continues. It has
 //! its own parser, which accepts anything that either side sends, so that the answers can be compared.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::differential::cases::Case;
+use testkit::{Came, Talk};
 
 /// How long a client waits for bytes, however loaded the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,28 +69,37 @@ pub(crate) fn run(address: SocketAddr, case: &Case) -> Observed {
 
 /// Runs a case against one side. `patience` is the longest wait for bytes.
 pub(crate) fn run_within(patience: Duration, address: SocketAddr, case: &Case) -> Observed {
-    let stream = TcpStream::connect(address).expect("both sides listen");
-    stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(patience)).unwrap();
-    stream.set_write_timeout(Some(patience)).unwrap();
+    let talk = Talk::connect(address);
+    let mut writer = talk.socket().try_clone().unwrap();
+    writer.set_write_timeout(Some(patience)).unwrap();
     std::thread::scope(|scope| {
         // A side may answer before it has read everything, so writing must not block reading.
-        scope.spawn(|| {
-            let _ = { &stream }.write_all(&case.bytes);
+        scope.spawn(move || {
+            let _ = writer.write_all(&case.bytes);
         });
-        let mut client = Client { stream: &stream, pending: Vec::new(), is_over: false, is_silent: false };
-        client.observe(case)
+        Client::new(talk, patience).observe(case)
     })
 }
 
-struct Client<'a> {
-    stream: &'a TcpStream,
+/// The same on a connection under TLS, for cases that the sockets can hold.
+pub(crate) fn run_secure(mut talk: Talk, case: &Case) -> Observed {
+    talk.send(&case.bytes);
+    Client::new(talk, PATIENCE).observe(case)
+}
+
+struct Client {
+    talk: Talk,
+    patience: Duration,
     pending: Vec<u8>,
     is_over: bool,
     is_silent: bool,
 }
 
-impl Client<'_> {
+impl Client {
+    fn new(talk: Talk, patience: Duration) -> Self {
+        Self { talk, patience, pending: Vec::new(), is_over: false, is_silent: false }
+    }
+
     fn observe(&mut self, case: &Case) -> Observed {
         let mut answers = Vec::new();
         for to_head in &case.to_head {
@@ -120,9 +130,9 @@ impl Client<'_> {
     fn probe(&mut self, last: Option<&Answer>) -> End {
         let announces_close = last.is_some_and(|last| last.values("Connection").contains(&"close"));
         if announces_close {
-            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+            self.talk.half_close();
         } else {
-            let _ = self.stream.write_all(PROBE);
+            self.talk.send(PROBE);
         }
         match self.head() {
             Ok(None) => self.ended(),
@@ -138,23 +148,20 @@ impl Client<'_> {
 
     /// Receives once; `false`: nothing more will arrive.
     fn receive(&mut self) -> bool {
-        let mut buffer = [0; 16 * 1024];
-        while !self.is_over {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => self.is_over = true,
-                Ok(count) => {
-                    self.pending.extend_from_slice(&buffer[..count]);
-                    assert!(self.pending.len() < ANSWER_BYTES_MAX, "an endless answer");
-                    return true;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.is_silent = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
-                    // Whether a close shows as FIN or RST depends on timing.
-                    self.is_over = true;
-                }
-            }
+        if self.is_over {
+            return false;
         }
+        match self.talk.came_within(self.patience) {
+            Came::Bytes(bytes) => {
+                self.pending.extend_from_slice(&bytes);
+                assert!(self.pending.len() < ANSWER_BYTES_MAX, "an endless answer");
+                return true;
+            }
+            // Whether a close shows as FIN or RST depends on timing.
+            Came::End => {}
+            Came::Nothing => self.is_silent = true,
+        }
+        self.is_over = true;
         false
     }
 
