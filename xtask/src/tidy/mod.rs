@@ -63,9 +63,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut methods = layer_methods::Methods::default();
     let mut documents = BTreeMap::new();
     let mut examples = doc_examples::Examples::default();
-    let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
-        .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
-    let rows = catalogue_rows::rows(&catalogue);
+    let mut catalogue = catalogue_rows::Catalogue::read(workspace)?;
     for path in &files {
         // A deleted file is listed until the deletion is committed.
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
@@ -92,7 +90,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(unsafe_code::check(&source));
         findings.extend(wall_clock::check(&source));
         findings.extend(banned_names::check(&source));
-        findings.extend(catalogue_rows::check(&source, &rows));
+        findings.extend(catalogue.check(&source));
         findings.extend(layers::check(&source));
         findings.extend(plain_words::check(&source));
         findings.extend(test_programs::check(&source));
@@ -103,6 +101,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         measures.extend(function_length::measure(&source));
     }
 
+    findings.extend(catalogue.check_tests());
     findings.extend(one_name::check(types));
     findings.extend(methods.check());
     findings.extend(examples.check());
