@@ -9,44 +9,22 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 /// Runs the work in a thread with its own network namespace.
 pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
-    in_a_thread(|| {
-        if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-            return testkit::skip(&format!("{name} needs root, for a network namespace"));
-        }
-        set_loopback_up();
-        work();
-    });
-}
-
-/// Runs the work in a network namespace, or else alone: programs that listen on fixed ports do not meet.
-pub(crate) fn with_own_loopback(work: impl FnOnce() + Send) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    in_a_thread(|| {
-        if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
-            set_loopback_up();
-            return work();
-        }
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        work();
-    });
-}
-
-/// A namespace is that of the thread, and of what it starts.
-fn in_a_thread(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
-        if let Err(panic) = scope.spawn(work).join() {
+        let worked = scope.spawn(|| {
+            if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+                return testkit::skip(&format!("{name} needs root, for a network namespace"));
+            }
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is installed");
+            assert!(up.success());
+            work();
+        });
+        if let Err(panic) = worked.join() {
             std::panic::resume_unwind(panic);
         }
     });
-}
-
-fn set_loopback_up() {
-    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is installed");
-    assert!(up.success());
 }
 
 /// Runs the work in a thread where the kernel refuses netlink to the thread and its children, as sandboxes do.
