@@ -450,7 +450,7 @@ impl<S: BuildHasher> Index<S> {
         self.places.contains_key(&key)
     }
 
-    /// Removes keys that are unused for too long, at most this many, oldest first; the caller removes the files. Keys
+    /// Removes keys that were not used for too long, at most this many, oldest first; the caller removes the files. Keys
     /// in use count as used now.
     pub fn expire(&mut self, now_s: i64, most: usize) -> Vec<Key> {
         let mut gone = Vec::new();
@@ -491,8 +491,8 @@ impl<S: BuildHasher> Index<S> {
         gone
     }
 
-    /// Removes a key and all variants of its response. Keys in use stay, without their file. Returns those that had
-    /// one.
+    /// Removes a key and all variants of its response. Keys in use stay, without their file. Returns the keys that
+    /// had a file.
     pub fn purge(&mut self, main: Key) -> Vec<Key> {
         let meant: Vec<u32> = self.family(main).collect();
         meant.into_iter().filter_map(|slot| self.take_out(slot)).collect()

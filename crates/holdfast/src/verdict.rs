@@ -127,7 +127,7 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
     prepare_loaded(loaded, instance, loader, lasting)
 }
 
-/// The same for a configuration that was read, or that never was a text.
+/// The same for a configuration that is loaded already; `holdfast ingress` makes one without a text.
 pub(crate) fn prepare_loaded(
     mut loaded: Loaded,
     instance: &Instance,

@@ -64,9 +64,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut methods = layer_methods::Methods::default();
     let mut documents = BTreeMap::new();
     let mut examples = doc_examples::Examples::default();
-    let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
-        .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
-    let rows = catalogue_rows::rows(&catalogue);
+    let mut catalogue = catalogue_rows::Catalogue::read(workspace)?;
     for path in &files {
         // A deleted file is listed until the deletion is committed.
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
@@ -91,7 +89,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             continue;
         }
         let source = Source::parse(path, text)?;
-        findings.extend(check_source(&source, &rows));
+        findings.extend(check_source(&source));
+        findings.extend(catalogue.check(&source));
         types.extend(one_name::collect(&source));
         methods.note(&source);
         examples.note_source(&source);
@@ -99,6 +98,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         measures.extend(function_length::measure(&source));
     }
 
+    findings.extend(catalogue.check_tests());
     findings.extend(one_name::check(types));
     findings.extend(methods.check());
     findings.extend(examples.check());
@@ -123,14 +123,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 /// The rules that need one source file only.
-fn check_source(source: &Source, rows: &BTreeSet<String>) -> Vec<Finding> {
+fn check_source(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(file_header::check(source));
     findings.extend(bare_ignore::check(source));
     findings.extend(unsafe_code::check(source));
     findings.extend(wall_clock::check(source));
     findings.extend(banned_names::check(source));
-    findings.extend(catalogue_rows::check(source, rows));
     findings.extend(layers::check(source));
     findings.extend(plain_words::check(source));
     findings.extend(test_programs::check(source));

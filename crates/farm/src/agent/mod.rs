@@ -1,4 +1,4 @@
-//! An agent: it says twice a second that it lives, takes orders of a coordinator, and runs them in processes of this program. `work`
+//! An agent: it sends a heartbeat twice a second, takes orders from a coordinator, and runs them in processes of this program. `work`
 //! has its parts, `part` is the process of one.
 
 mod part;
@@ -207,7 +207,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Sends what is to be sent, and the beat when it is due. Without a connection it is left out.
+    /// Sends the queued messages, and a heartbeat when it is due. Without a connection nothing is sent.
     async fn send(&mut self) {
         for outgoing in std::mem::take(&mut self.work.out) {
             if self.is_connected {

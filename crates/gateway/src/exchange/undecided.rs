@@ -15,7 +15,7 @@ enum Decision {
     /// Every match was decided.
     #[default]
     No,
-    /// A match was not decided, and 500 is due.
+    /// A match was not decided: the response is 500.
     Yes,
     /// The request was answered with 500; variables in that answer change nothing any more.
     Answered,

@@ -36,7 +36,7 @@ const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
 #[derive(Debug, Default)]
 pub(super) struct ReadPairs(HashMap<PairSource, Option<PairPlan>>);
 
-/// A server of either block, as its TLS sees it.
+/// The TLS settings of a server of `http` or of `stream`.
 pub(super) struct TlsServer<'a> {
     pub(super) settings: &'a TlsSettings,
     pub(super) names: &'a [ServerName],

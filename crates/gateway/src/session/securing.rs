@@ -197,7 +197,7 @@ impl StreamSession {
     }
 }
 
-/// As in nginx, a client that does not use TLS is OpenSSL's finding: there is no HTTP to speak of.
+/// A client that does not use TLS gets the error that nginx logs from OpenSSL. A session of `stream` has no HTTP response to send.
 fn failure(error: &io::Error) -> FailedHandshake {
     let mut failed = FailedHandshake::of(error);
     let reason = match tls_error(error) {

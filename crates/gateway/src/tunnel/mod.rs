@@ -63,7 +63,7 @@ pub(crate) struct Tunnel {
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
-    /// The states of the directions; here, because two bytes in each of them would take eight.
+    /// The states of the directions. They are here because two bytes in each direction would take eight with their padding.
     flows: [Flow; 2],
     /// When bytes or a FIN last went through.
     moved_at: Millis,

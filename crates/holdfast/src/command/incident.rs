@@ -11,9 +11,9 @@ use incident::record::wall_clock_ms;
 use incident::store::read;
 use std::path::PathBuf;
 
-/// Say what happened at a time, from what `holdfast record` has kept: which limit, which peer, since when
+/// Find in the samples of `holdfast record` what went wrong at a given time: which limit, which peer, since when
 ///
-/// It compares the time with the half hour before it. Exit code 3: something happened; 0: nothing unusual.
+/// Compares that time with the half hour before it. Exit code 3: something happened; 0: nothing unusual.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

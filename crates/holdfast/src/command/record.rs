@@ -15,10 +15,10 @@ use sockdiag::Namespace;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Keep a flight recorder: sockets, kernel counters, the gateway's figures and reasons of errors, each second
+/// Record sockets, kernel counters, the gateway's figures and the reasons of errors each second
 ///
-/// `holdfast incident` says what happened at a time that was recorded. It works beside any server; with Holdfast it also
-/// records peers, pools and memory. A sample has no URI, no header and no body of any request.
+/// `holdfast incident` says what happened at a time that was recorded. The recorder works beside any server; with Holdfast it
+/// also records peers, pools and memory. A sample has no URI, no header and no body of any request.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,25 +31,25 @@ pub(crate) struct Args {
     /// Remove samples that are older
     #[arg(long, value_name = "TIME", default_value = "3d", value_parser = duration)]
     keep: Duration,
-    /// Most bytes of the folder: the oldest samples are removed
+    /// Maximum size of the folder; the oldest samples are removed first
     #[arg(long, value_name = "SIZE", default_value = "500m", value_parser = parse_size)]
     max_size: u64,
-    /// Percent of one processor that the recorder may use: beyond it, it looks at sockets and the gateway less often
+    /// CPU limit, in percent of one processor; above it the recorder reads sockets and the gateway less often
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = parse_percent)]
     cpu: f64,
-    /// The configuration of the Holdfast to ask; without it that of /etc/holdfast, if there is one
+    /// Configuration of the Holdfast instance to record; default: the one in /etc/holdfast, if it exists
     #[arg(short = 'c', long = "conf", value_name = "FILE", conflicts_with_all = ["socket", "url"])]
     conf: Option<PathBuf>,
-    /// Its prefix
+    /// Prefix of the instance
     #[arg(short = 'p', long, value_name = "FOLDER", requires = "conf")]
     prefix: Option<PathBuf>,
-    /// Its control socket, where the configuration cannot be read
+    /// Control socket of the instance, if the configuration cannot be read
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     socket: Option<PathBuf>,
-    /// Its `status_page`, or the `stub_status` of nginx, instead of the control socket
+    /// URL of a `status_page`, or of nginx's `stub_status`, instead of the control socket
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Follow this error log and record its reasons; can be repeated
+    /// Follow this error log and record the reasons in it; may be given several times
     #[arg(long, value_name = "FILE")]
     error_log: Vec<PathBuf>,
     /// File with the pid of the server, for its descriptors and its memory

@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// The configuration of the instance
     #[arg(short = 'c', long = "conf", value_name = "FILE", global = true)]
     conf: Option<PathBuf>,
-    /// Its prefix
+    /// Prefix of the instance
     #[arg(short = 'p', long, value_name = "FOLDER", global = true)]
     prefix: Option<PathBuf>,
-    /// Its control socket, where the configuration cannot be read
+    /// Control socket of the instance, if the configuration cannot be read
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
     /// Print the answer as JSON

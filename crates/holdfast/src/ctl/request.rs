@@ -13,16 +13,16 @@ pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024;
 const ERRORS_DEFAULT: usize = 20;
 /// Rows that a list shows by default.
 const ROWS_DEFAULT: usize = 50;
-/// Most rows of an answer: 3 MB, which the master holds for each of a few clients.
+/// Maximum rows of an answer: about 3 MB, which the master holds for each of a few clients.
 pub(crate) const ROWS_MAX: usize = 10_000;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// What serves: processes, configuration, connections, groups
+    /// Show the processes, the configuration, connections and groups
     Status,
-    /// The same, live: rates, groups, locations, the last errors; `q` ends it
+    /// Show rates, groups, locations and the last errors, live; `q` ends it
     Top {
         /// Time between two looks
         #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::typed::duration)]
@@ -33,9 +33,9 @@ pub(crate) enum Request {
         #[serde(skip)]
         count: Option<u64>,
     },
-    /// The last lines of the error logs from warn on, with their causes
+    /// Show the last lines of the error logs from level warn on, with their causes
     Errors {
-        /// Lines at most, of the last hundred
+        /// Show at most this many of the last hundred lines
         #[arg(short = 'n', long, value_name = "N", default_value_t = ERRORS_DEFAULT, value_parser = crate::typed::size)]
         limit: usize,
         /// Follow new lines until Ctrl-C
@@ -47,19 +47,19 @@ pub(crate) enum Request {
         #[serde(default)]
         after: u64,
     },
-    /// The peers of all groups; `up`, `drain`, `down` and `weight` change one
+    /// Show the peers of all groups; `up`, `drain`, `down` and `weight` change one
     Peers {
         #[command(subcommand)]
         #[serde(default)]
         change: Option<PeerChange>,
     },
-    /// The pools of idle upstream connections; `flush` empties them
+    /// Show the pools of idle upstream connections; `flush` empties them
     Pools {
         #[command(subcommand)]
         #[serde(default)]
         change: Option<PoolChange>,
     },
-    /// The client connections, tunnels left out; `close` ends one, `close-all` those that the flags select
+    /// Show the client connections without tunnels; `close` closes one, `close-all` all that the flags select
     Connections {
         #[command(flatten)]
         list: Listing,
@@ -67,7 +67,7 @@ pub(crate) enum Request {
         #[serde(default)]
         change: Option<ConnectionChange>,
     },
-    /// The tunnels; `close` ends one, `close-all` those that the flags select
+    /// Show the tunnels; `close` closes one, `close-all` all that the flags select
     Tunnels {
         #[command(flatten)]
         list: Listing,
@@ -75,7 +75,7 @@ pub(crate) enum Request {
         #[serde(default)]
         change: Option<ConnectionChange>,
     },
-    /// The caches; `list` shows responses in one, `purge` removes them
+    /// Show the caches; `list` lists the responses in one, `purge` removes them
     Cache {
         #[command(subcommand)]
         #[serde(default)]
@@ -83,7 +83,7 @@ pub(crate) enum Request {
     },
     /// Read the configuration again, as after SIGHUP, and wait for the outcome
     Reload {
-        /// Only say what would change
+        /// Only print what would change
         #[arg(long)]
         #[serde(default)]
         dry_run: bool,
@@ -99,13 +99,13 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PeerChange {
-    /// Requests go to it again
+    /// Send requests to the peer again
     Up(PeerName),
-    /// Only requests of its sessions (`sticky`) still go to it; its tunnels are closed at `drain_rate`
+    /// Send only requests of its sessions (`sticky`) to the peer, and close its tunnels at `drain_rate`
     Drain(PeerName),
-    /// No request goes to it; those under way go on
+    /// Send no more requests to the peer; requests in flight continue
     Down(PeerName),
-    /// Its share of requests is that of another weight
+    /// Change the weight of the peer
     Weight {
         #[command(flatten)]
         of: PeerName,

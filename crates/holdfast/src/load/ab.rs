@@ -9,7 +9,7 @@ use std::time::Duration;
 /// ab's limit of requests for `-t` without `-n`.
 const REQUESTS_WITH_TIME: u64 = 50_000;
 
-/// As `ApacheBench`: HTTP/1.0, a connection for each request unless -k
+/// Load-test with the flags of `ApacheBench`: HTTP/1.0, and a connection for each request unless -k
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Requests in all

@@ -7,10 +7,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Make a scenario for --scenario of what others have recorded or described
+/// Convert recorded or described requests into a scenario for --scenario
 ///
-/// Reads curl's command lines (as browsers copy them), a HAR file, or OpenAPI 3 in JSON. It reports what the scenario does not have
-/// on standard error.
+/// Reads curl's command lines (as browsers copy them), a HAR file, or OpenAPI 3 in JSON. Reports on standard error what the
+/// scenario leaves out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file; - reads the standard input

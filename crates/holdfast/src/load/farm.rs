@@ -20,9 +20,9 @@ const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 /// Threads of an agent where `-t` does not say it, as without a farm.
 const THREADS_EACH: usize = 2;
 
-/// Run parts of loads for a coordinator (holdfast load --farm)
+/// Run this machine's part of the loads of a farm (holdfast load --farm)
 ///
-/// It waits for orders on a NATS server. An order is the settings of a load, never a command. An agent loads only the targets that
+/// Waits for orders on a NATS server. An order is the settings of a load, never a command. An agent loads only the targets that
 /// --allow names.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentArgs {

@@ -14,10 +14,10 @@ use std::time::Duration;
 /// How often the thread that waits for signals checks whether the measurement is complete.
 const SIGNAL_LOOK_MS: u16 = 50;
 
-/// How late a program is here that only waits for the next request
+/// Measure how late this machine wakes a program that only waits for the next request
 ///
-/// It sleeps until each moment at which a request of `-R` would be due, and counts how late it was woken. No generator can be more
-/// punctual on these processors: what a run with the same rate is late by beyond this is its own work or its target's.
+/// Sleeps until each moment at which a request of `-R` would be due, and measures how late it was woken. No load generator can be
+/// more punctual on these processors. If a run with the same rate is later than this, its own work or the target is the cause.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Wake-ups per second
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Duration
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// Processor time to use after each, so that the processor is as busy as under a load
+    /// Processor time to use after each wake-up, so that the processor is as busy as under a load
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration)]
     work: Duration,
     #[command(flatten)]

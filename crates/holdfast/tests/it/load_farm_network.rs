@@ -132,7 +132,7 @@ fn lost_agents_are_named_and_others_keep_their_figures() {
         }
 
         // Three of them fail.
-        let words = ["-R", "80/s", "-d", "12s", "-c", "16", "--interval", "500ms", &url];
+        let words = ["-R", "80/s", "-d", "6s", "-c", "16", "--interval", "500ms", &url];
         let (code, said) = during(&[credentials.as_slice(), &words].concat(), || {
             assert_eq!(agents[1].parts().len(), 1);
             agents[1].signal(Signal::SIGKILL);

@@ -65,10 +65,7 @@ fn an_api_server_accepts_the_written_gateway_api() {
     let plane = ControlPlane::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("gateway.yaml");
-    for namespace in ["argocd", "blog", "edge", "login", "monitoring", "shop"] {
-        let mut create = plane.kubectl();
-        create.args(["create", "namespace", namespace]).output().expect("kubectl starts");
-    }
+    plane.apply_namespaces(&["argocd", "blog", "edge", "login", "monitoring", "shop"]);
     for extra in [&[][..], &["--gateway", "edge/public", "--experimental"]] {
         let words = [&[".", "--gateway-api", file.to_str().expect("text")], extra].concat();
         let found = migrate(&words);

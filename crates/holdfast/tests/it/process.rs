@@ -20,6 +20,7 @@ fn answers(instance: &Instance, text: &str) -> bool {
     instance.fetch("/").is_ok_and(|response| response.ends_with(text))
 }
 
+/// Row X5.
 #[test]
 fn it_serves_and_ends_in_each_way_with_code_0() {
     for top in MODELS {
@@ -71,6 +72,7 @@ fn a_reload_takes_the_new_configuration_and_keeps_the_process() {
     }
 }
 
+/// Row X1.
 #[test]
 fn a_bad_configuration_changes_nothing() {
     for top in MODELS {
@@ -115,6 +117,7 @@ fn a_unix_socket_comes_and_goes_with_the_configuration() {
     }
 }
 
+/// Rows X2 and X3.
 #[test]
 fn no_request_fails_while_it_reloads() {
     let mut instance = Instance::new("worker_processes 2;", &returning("text"));
@@ -292,6 +295,7 @@ fn signals_only_the_instance_that_wrote_the_pid_file() {
     instance.wait_for_line("the new configuration holds");
 }
 
+/// Row X9.
 #[test]
 fn logs_are_reopened_and_no_line_is_lost() {
     for top in MODELS {
@@ -317,6 +321,7 @@ fn logs_are_reopened_and_no_line_is_lost() {
     }
 }
 
+/// Row X4.
 #[test]
 fn quit_finishes_open_requests() {
     for top in MODELS {
@@ -353,22 +358,28 @@ fn a_drain_ends_at_its_time_limit() {
 
 #[test]
 fn an_address_in_use_is_named_with_its_holder() {
-    for top in MODELS {
+    let refused = |top: &str, flags: &[&str]| {
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = taken.local_addr().expect("bound");
         let instance = Instance::new(top, &format!("server {{ listen {address}; return 204; }}"));
         // A test of the configuration cannot know whether the address will be free at the start.
         assert!(instance.run(&["-t"]).status.success());
-        for flags in [&["-g", "daemon off;"][..], &[]] {
-            let output = instance.run(flags);
-            let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{text}");
-            let line = format!("nginx: [emerg] bind() to {address} failed (98: Address already in use); ");
-            assert!(text.contains(&line), "{text}");
-            assert!(text.contains(&format!("(pid {}) listens on {address}", std::process::id())), "{text}");
-            assert_eq!(instance.pid_file(), None);
+        let output = instance.run(flags);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let line = format!("nginx: [emerg] bind() to {address} failed (98: Address already in use); ");
+        assert!(text.contains(&line), "{text}");
+        assert!(text.contains(&format!("(pid {}) listens on {address}", std::process::id())), "{text}");
+        assert_eq!(instance.pid_file(), None);
+    };
+    // Each start tries for two seconds.
+    std::thread::scope(|scope| {
+        for top in MODELS {
+            for flags in [&["-g", "daemon off;"][..], &[]] {
+                scope.spawn(move || refused(top, flags));
+            }
         }
-    }
+    });
 }
 
 #[test]

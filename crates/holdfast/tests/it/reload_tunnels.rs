@@ -323,6 +323,7 @@ fn quit_drains_tunnels_with_1001_if_drain_rate_is_written() {
     assert_eq!(scene.instance.wait(), Some(0), "no tunnel is left to wait for");
 }
 
+/// Row W11.
 #[test]
 fn many_reloads_fail_no_request_and_end_no_tunnel() {
     let scale = Scale::chosen();

@@ -109,11 +109,21 @@ impl Scene {
 }
 
 const HELLO: &str = "location / { return 200 hello; }";
-const MODELS: [&str; 2] = ["", "master_process off;"];
 
+/// Runs the work with a master and without one, at the same time: the program looks for changed files every two seconds.
+fn in_both_models(work: impl Fn(&str) + Sync) {
+    std::thread::scope(|scope| {
+        for top in ["", "master_process off;"] {
+            let work = &work;
+            scope.spawn(move || work(top));
+        }
+    });
+}
+
+/// Row X8.
 #[test]
 fn changed_certificates_apply_without_a_reload() {
-    for top in MODELS {
+    in_both_models(|top| {
         let mut scene = Scene::new(top, HELLO);
         scene.instance.start();
         let first = scene.serial();
@@ -140,7 +150,7 @@ fn changed_certificates_apply_without_a_reload() {
         scene.renew();
         scene.hang_up();
         until("the mended one is used", || scene.serial() != second);
-    }
+    });
 }
 
 /// For clients of two authorities, whether each is served.
@@ -155,7 +165,7 @@ fn trusted(scene: &Scene, clients: &[ClientSide]) -> Vec<bool> {
 
 #[test]
 fn changed_authorities_apply_without_a_reload() {
-    for top in MODELS {
+    in_both_models(|top| {
         let words = "ssl_client_certificate clients.pem; ssl_verify_client on; location / { return 200 hello; }";
         let mut scene = Scene::new(top, words);
         let authorities = [Authority::new("One"), Authority::new("Other")];
@@ -180,7 +190,7 @@ fn changed_authorities_apply_without_a_reload() {
         fs::write(&file, [authorities[0].pem(), authorities[1].pem()].concat()).unwrap();
         until("both authorities count", || trusted(&scene, &clients) == [true, true]);
         fs::write(scene.instance.path("nginx.conf"), text).unwrap();
-    }
+    });
 }
 
 #[test]
@@ -213,7 +223,7 @@ fn sessions_survive_a_child_that_dies() {
 
 #[test]
 fn ticket_key_files_survive_restart_and_update_live() {
-    for top in MODELS {
+    in_both_models(|top| {
         let mut scene = Scene::new(top, "ssl_session_ticket_key ticket.key; location / { return 200 hello; }");
         let side = scene.authority.client();
         fs::write(scene.instance.path("ticket.key"), [7; 80]).unwrap();
@@ -227,9 +237,10 @@ fn ticket_key_files_survive_restart_and_update_live() {
         until("the new key counts", || !scene.resumes(&side));
         scene.instance.wait_for_line("ticket.key\" changed: the configuration is bound again");
         assert!(scene.resumes(&side), "{top}");
-    }
+    });
 }
 
+/// Row X8.
 #[test]
 fn sessions_survive_a_reload_in_one_process() {
     let mut scene = Scene::new("master_process off; worker_processes 2;", HELLO);
@@ -338,6 +349,7 @@ const HALF_OPEN: usize = 10_000;
 /// Most memory of one: the struct of a waiting connection, its slots, and the first bytes of a message (ADR 46).
 const HALF_OPEN_BYTES_MAX: usize = 3 * 1024;
 
+/// Row T5.
 #[test]
 fn ten_thousand_half_open_handshakes_hold_little_and_end() {
     let (_, hard) = reactor::descriptor_limit().unwrap();

@@ -153,7 +153,7 @@ pub(crate) fn time(value: &str) -> Result<String, String> {
     }
 }
 
-/// The keys of the `ConfigMap`, and what there is to say about them.
+/// The keys of the `ConfigMap`, and the findings about them.
 pub(crate) struct Keys {
     values: BTreeMap<String, String>,
     said: Vec<(Level, &'static str, String)>,

@@ -29,6 +29,17 @@ impl ControlPlane {
         name
     }
 
+    /// Creates the namespaces of these names that do not exist.
+    ///
+    /// # Panics
+    /// If the server refuses one.
+    #[track_caller]
+    pub fn apply_namespaces(&self, names: &[&str]) {
+        let one =
+            |name: &&str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string();
+        self.apply(&names.iter().map(one).collect::<Vec<_>>().join("\n---\n"));
+    }
+
     /// Applies objects, in YAML, on the server's side.
     ///
     /// # Panics

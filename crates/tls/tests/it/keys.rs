@@ -83,6 +83,7 @@ fn changed_or_cut_records_fail_with_their_alert() {
     }
 }
 
+/// Row T4.
 #[test]
 fn a_record_that_comes_twice_is_refused() {
     for suite in ALL_CIPHER_SUITES {

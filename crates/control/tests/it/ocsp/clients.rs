@@ -28,6 +28,7 @@ fn files() -> Files {
     files
 }
 
+/// Row T8.
 #[test]
 fn client_certificate_needs_a_good_ocsp_status_as_in_nginx() {
     let words = format!("ssl_ocsp on; {VERIFIED}");

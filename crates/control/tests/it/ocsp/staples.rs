@@ -39,6 +39,7 @@ fn staples_prefetched_responses_in_both_versions() {
     assert_eq!(by_nginx[1], asked[0]);
 }
 
+/// Row T8.
 #[test]
 fn bad_status_is_logged_as_in_nginx_and_not_stapled() {
     let http =
@@ -73,6 +74,7 @@ fn bad_status_is_logged_as_in_nginx_and_not_stapled() {
     }
 }
 
+/// Row T8.
 #[test]
 fn silent_responder_delays_no_start_and_no_handshake() {
     let files = Files::new();

@@ -49,6 +49,35 @@ fn ask(gateway: &Gateway) -> String {
 const ERROR: &str = "[an error occurred while processing the directive]";
 
 #[test]
+fn i04_wrong_order_of_if_and_block_is_an_error() {
+    let open = "<!--#if expr=\"x\" -->";
+    let cases = [
+        ("a<!--#elif expr=\"x\" -->b".to_owned(), format!("a{ERROR}b")),
+        ("a<!--#else -->b".to_owned(), format!("a{ERROR}b")),
+        ("a<!--#endif -->b".to_owned(), format!("a{ERROR}b")),
+        (format!("{open}a{open}b<!--#endif -->c"), format!("a{ERROR}bc")),
+        (format!("a{open}b"), "ab".to_owned()),
+        ("a<!--#block name=\"b\" -->b".to_owned(), "a".to_owned()),
+    ];
+    for (written, expected) in cases {
+        let pages = page(&written);
+        let gateway = Gateway::start(&text(""), &[pages.address(), pages.address()]);
+        assert_eq!(ask(&gateway), expected, "{written}");
+    }
+}
+
+#[test]
+fn i06_unsafe_or_contradictory_includes_fetch_nothing() {
+    for parameters in ["virtual=\"/../part\"", "virtual=\"/part\" file=\"part\"", "virtual=\"/part\" stub=\"none\""] {
+        let written = format!("a<!--#include {parameters} -->b");
+        let (pages, parts) = (page(&written), page("part"));
+        let gateway = Gateway::start(&text(""), &[pages.address(), parts.address()]);
+        assert_eq!(ask(&gateway), format!("a{ERROR}b"), "{written}");
+        assert_eq!(parts.connections(), 0, "{written}");
+    }
+}
+
+#[test]
 fn i07_a_page_that_includes_itself_twice_ends() {
     let pages = page("<!--#include virtual=\"/twice\" -->");
     let gateway = Gateway::start(&text(""), &[pages.address(), pages.address()]);

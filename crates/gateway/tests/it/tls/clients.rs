@@ -47,6 +47,7 @@ fn a_certificate_can_be_optional() {
     assert_eq!(ask(&scene, &with(&scene, Some(&stranger)), "a.test", "a.test").0, 200);
 }
 
+/// Row T7.
 #[test]
 fn server_with_client_certificates_needs_its_own_handshake() {
     let two = format!("server {{ listen {{listen}} ssl; server_name b.test; {{b}} return 200 b; }} {}", server("on"));

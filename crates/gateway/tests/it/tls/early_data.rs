@@ -143,6 +143,7 @@ fn a_request_that_closes_the_connection_is_answered_in_whole() {
     while client.read() {}
 }
 
+/// Row T9.
 #[test]
 fn other_requests_wait_for_the_end_of_the_handshake() {
     let scene = scene(None);
@@ -173,6 +174,7 @@ fn other_requests_wait_for_the_end_of_the_handshake() {
     }
 }
 
+/// Row T9.
 #[test]
 fn a_request_behind_one_that_was_answered_early_waits() {
     let scene = scene(None);
@@ -222,6 +224,7 @@ fn upstream_learns_of_early_data_and_its_425_returns() {
     assert_eq!(heard[1].1.value("Early-Data"), None);
 }
 
+/// Row T9.
 #[test]
 fn a_copy_of_early_data_is_not_executed() {
     let peer = wary();

@@ -39,6 +39,7 @@ fn failed_at(scene: &Scene, listener: usize, reason: &str) -> u64 {
     ours.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
+/// Rows T1, T3 and T4.
 #[test]
 fn each_refused_handshake_is_logged_and_counted() {
     let scene = Scene::new(ONE, &[]);
@@ -111,6 +112,7 @@ fn a_flood_of_them_is_counted_whole_and_logged_in_part() {
     scene.gateway.logged("more lines within a second like: ");
 }
 
+/// Row T2.
 #[test]
 fn a_first_message_in_records_of_one_byte_is_served() {
     let scene = Scene::new(ONE, &[]);
@@ -126,6 +128,7 @@ fn a_first_message_in_records_of_one_byte_is_served() {
     assert_eq!(client.response().text(), "here");
 }
 
+/// Row T6.
 #[test]
 fn connection_cut_after_its_handshake_counts_as_truncated() {
     let scene = Scene::new(ONE, &[]);

@@ -84,6 +84,7 @@ fn sessions_resume_across_versions_workers_and_reloads() {
     }
 }
 
+/// Row T7.
 #[test]
 fn a_session_of_one_server_does_not_enter_another() {
     let scene = Scene::new(

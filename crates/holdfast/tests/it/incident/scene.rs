@@ -197,7 +197,7 @@ fn ask(kept: &mut Option<TcpStream>, port: u16) -> io::Result<u16> {
 }
 
 /// The time between two samples.
-pub(super) const INTERVAL_MS: u64 = 200;
+pub(super) const INTERVAL_MS: u64 = 100;
 /// Samples before a fault, and while it lasts.
 const SAMPLES: usize = 20;
 
@@ -252,11 +252,20 @@ impl Recorder {
     /// Waits for this many more samples.
     pub(super) fn record(&self, count: usize) {
         let before = self.samples().len();
+        let mut read_bytes = 0;
         until("samples are recorded", || {
             let errors = std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
             assert!(!errors.contains("failed"), "{errors}");
-            self.samples().len() >= before + count
+            // Reading the recording takes longer than looking whether it has grown.
+            let bytes = self.bytes();
+            bytes != std::mem::replace(&mut read_bytes, bytes) && self.samples().len() >= before + count
         });
+    }
+
+    /// The size of the recording.
+    fn bytes(&self) -> u64 {
+        let files = std::fs::read_dir(self.path()).into_iter().flatten().flatten();
+        files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     }
 
     /// What `holdfast incident` says of the last ten minutes.

@@ -3,7 +3,7 @@
 
 use super::sides::{Side, Sides};
 use crate::support::{DEADLINE, until};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::Write as _;
 use std::net::TcpStream;
 use testkit::Response;
@@ -86,6 +86,8 @@ impl Case {
         if side == Side::Nginx && !self.name().contains("cached") {
             until("nginx writes a temporary file", || files_of_nginx(sides) > before);
         }
+        // From now on the client reads as fast as it can.
+        SockRef::from(&stream).set_recv_buffer_size(LARGE).expect("set");
         testkit::ask(&stream, "").expect("a response")
     }
 }

@@ -215,6 +215,7 @@ fn broken_records(usual: &Hello) -> Vec<Case> {
     ]
 }
 
+/// Row T1.
 #[test]
 fn messages_that_break_the_rules_are_refused() {
     let usual = Hello::usual();
@@ -233,6 +234,7 @@ fn messages_that_break_the_rules_are_refused() {
     assert!(wrong.is_empty(), "these were not refused: {wrong:#?}");
 }
 
+/// Row T2.
 #[test]
 fn messages_that_are_only_unusual_are_answered() {
     let usual = Hello::usual();

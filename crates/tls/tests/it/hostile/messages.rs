@@ -50,6 +50,7 @@ fn a_handshake_begins_with_a_first_message() {
     }
 }
 
+/// Row T3.
 #[test]
 fn refuses_unexpected_second_messages() {
     let side = side();
@@ -91,6 +92,7 @@ fn refuses_unexpected_second_messages() {
     }
 }
 
+/// Row T3.
 #[test]
 fn sealed_messages_that_do_not_belong_there_end_a_connection() {
     type Forge = fn(&mut Forger) -> Vec<u8>;
@@ -136,6 +138,7 @@ fn sealed_messages_that_do_not_belong_there_end_a_connection() {
     }
 }
 
+/// Row T3.
 #[test]
 fn a_client_cannot_shake_hands_anew_within_a_connection() {
     let side = side();
@@ -174,6 +177,7 @@ fn endless_empty_records_and_key_updates_are_bounded() {
     }
 }
 
+/// Row T6.
 #[test]
 fn a_farewell_that_is_cut_is_no_farewell() {
     let side = side();
