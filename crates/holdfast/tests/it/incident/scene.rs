@@ -196,8 +196,8 @@ fn ask(kept: &mut Option<TcpStream>, port: u16) -> io::Result<u16> {
     Ok(testkit::ask(stream, request)?.status())
 }
 
-/// The time between two samples.
-pub(super) const INTERVAL_MS: u64 = 100;
+/// The time between two samples. Some rules want signs over two seconds, whatever the number of samples.
+pub(super) const INTERVAL_MS: u64 = 200;
 /// Samples before a fault, and while it lasts.
 const SAMPLES: usize = 20;
 
