@@ -1,11 +1,12 @@
 //! `cargo xtask peers`: provides the foreign servers and clients that tests and benches compare us with.
 //!
-//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Kubernetes, Pebble and others
+//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Kubernetes, cert-manager, Pebble and others
 //! that Debian does not have are built from Go modules; SSLyze and grpcio come from PyPI); nothing
 //! is installed, no service is started and no right is needed. `nginx` and `haproxy` are this system's; `nginx-stable` and
 //! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
+mod cert_manager;
 mod debian;
 pub(crate) mod go;
 mod go_tools;
@@ -250,6 +251,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
         && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
         && built().all(|(name, _)| bin.join(name).is_file())
         && kubernetes::has_gateway_api(&home)
+        && cert_manager::has_definitions(&home)
     {
         python_tools::provide(&home, &bin);
         return Ok(bin);
@@ -288,7 +290,8 @@ fn build_with_go(home: &Path, bin: &Path) -> Result<()> {
     }
     otel_collector::build(&go, home, bin)?;
     kubernetes::build(&go, bin)?;
-    kubernetes::provide_gateway_api(&go, home)
+    kubernetes::provide_gateway_api(&go, home)?;
+    cert_manager::build(&go, home, bin)
 }
 
 /// Fetches and unpacks missing peers; returns `name=version` of each package.
@@ -346,7 +349,8 @@ fn list(workspace: &Workspace) -> Result<()> {
 fn built() -> impl Iterator<Item = (&'static str, &'static str)> {
     let tools = go_tools::TOOLS.iter().map(|tool| (tool.name, tool.version));
     let kubernetes = kubernetes::PROGRAMS.map(|name| (name, kubernetes::VERSION));
-    tools.chain([(otel_collector::NAME, otel_collector::VERSION)]).chain(kubernetes)
+    let others = [(otel_collector::NAME, otel_collector::VERSION), (cert_manager::NAME, cert_manager::VERSION)];
+    tools.chain(others).chain(kubernetes)
 }
 
 /// The line of output with the version, if there is one. An error if the program cannot start, for example without a
@@ -368,6 +372,20 @@ fn version_line(text: &str) -> Option<&str> {
     let line = line.split(" Copyright").next().unwrap_or(line);
     let line = line.split(" - ").next().unwrap_or(line);
     (!line.contains("CPUs")).then(|| line.split(" <$").next().unwrap_or(line).trim_end_matches(',').trim())
+}
+
+/// Copies definitions of Kubernetes resources in place of those of another version.
+fn copy_definitions(source: &Path, into: &Path) -> Result<()> {
+    remove_if_there(into)?;
+    fs::create_dir_all(into)?;
+    for file in fs::read_dir(source).with_context(|| format!("cannot read {}", source.display()))? {
+        let file = file?;
+        // A definition is in GROUP_RESOURCES.yaml. Other files are for people and for kustomize.
+        if file.file_name().to_string_lossy().contains('_') {
+            fs::copy(file.path(), into.join(file.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_if_there(folder: &Path) -> Result<()> {
