@@ -1,5 +1,6 @@
 //! Go as all peers that are built from Go modules use it: which one, where its downloads and its cache are, and its settings.
 
+use crate::workspace::output_of;
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,6 +51,14 @@ impl Go {
         let mut command = Command::new(&self.program);
         self.set_up(command.current_dir(folder));
         command
+    }
+
+    /// The folder of a module's files, `PATH@VERSION`, which is downloaded if it is not there.
+    pub(crate) fn module(&self, home: &Path, module: &str) -> Result<PathBuf> {
+        let told = output_of(self.command(home).args(["mod", "download", "-json", module]))
+            .with_context(|| format!("cannot download {module}"))?;
+        let told: serde_json::Value = serde_json::from_str(&told).context("`go mod download` did not print JSON")?;
+        told["Dir"].as_str().map(PathBuf::from).with_context(|| format!("{module} has no folder"))
     }
 
     /// The same settings for another program that calls `go`.

@@ -2,7 +2,7 @@
 //! definitions of the Gateway API. `testkit::ControlPlane` starts them beside Debian's etcd.
 
 use super::go::Go;
-use crate::workspace::{output_of, run};
+use crate::workspace::run;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,22 +47,9 @@ pub(super) fn build(go: &Go, bin: &Path) -> Result<()> {
 
 /// Copies the Gateway API's definitions out of its module.
 pub(super) fn provide_gateway_api(go: &Go, home: &Path) -> Result<()> {
-    let module = format!("sigs.k8s.io/gateway-api@{GATEWAY_API}");
-    let told = output_of(go.command(home).args(["mod", "download", "-json", &module]))
-        .with_context(|| format!("cannot download {module}"))?;
-    let told: serde_json::Value = serde_json::from_str(&told).context("`go mod download` did not print JSON")?;
-    let source = told["Dir"].as_str().with_context(|| format!("{module} has no folder"))?;
+    let source = go.module(home, &format!("sigs.k8s.io/gateway-api@{GATEWAY_API}"))?;
     for channel in CHANNELS {
-        let into = definitions(home, channel);
-        super::remove_if_there(&into)?;
-        fs::create_dir_all(&into)?;
-        for file in fs::read_dir(Path::new(source).join("config/crd").join(channel))? {
-            let file = file?;
-            // The module's other file is for kustomize.
-            if file.file_name().to_string_lossy().starts_with("gateway.") {
-                fs::copy(file.path(), into.join(file.file_name()))?;
-            }
-        }
+        super::copy_definitions(&source.join("config/crd").join(channel), &definitions(home, channel))?;
     }
     Ok(())
 }

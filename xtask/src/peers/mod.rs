@@ -6,6 +6,7 @@
 //! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
+mod cert_manager;
 mod debian;
 pub(crate) mod go;
 mod go_tools;
@@ -280,6 +281,17 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     Ok(bin)
 }
 
+/// The same with what only the long tier needs.
+pub(crate) fn provide_all(workspace: &Workspace) -> Result<PathBuf> {
+    let bin = provide(workspace)?;
+    let home = workspace.target("peers");
+    if !cert_manager::is_provided(&home, &bin) {
+        heading("peers: cert-manager, for the long tier");
+        cert_manager::build(&go::Go::of(&home, &bin)?, &home, &bin)?;
+    }
+    Ok(bin)
+}
+
 /// Builds the peers that are Go modules.
 fn build_with_go(home: &Path, bin: &Path) -> Result<()> {
     let go = go::Go::of(home, bin)?;
@@ -368,6 +380,20 @@ fn version_line(text: &str) -> Option<&str> {
     let line = line.split(" Copyright").next().unwrap_or(line);
     let line = line.split(" - ").next().unwrap_or(line);
     (!line.contains("CPUs")).then(|| line.split(" <$").next().unwrap_or(line).trim_end_matches(',').trim())
+}
+
+/// Copies definitions of Kubernetes resources in place of those of another version.
+fn copy_definitions(source: &Path, into: &Path) -> Result<()> {
+    remove_if_there(into)?;
+    fs::create_dir_all(into)?;
+    for file in fs::read_dir(source).with_context(|| format!("cannot read {}", source.display()))? {
+        let file = file?;
+        // A definition is in GROUP_RESOURCES.yaml. Other files are for people and for kustomize.
+        if file.file_name().to_string_lossy().contains('_') {
+            fs::copy(file.path(), into.join(file.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_if_there(folder: &Path) -> Result<()> {

@@ -163,7 +163,7 @@ pub(super) fn run_steps(workspace: &Workspace, names: &[String]) -> Result<()> {
         println!("{:13}{} ({} min)", step.name, step.about, step.minutes);
     }
     println!("{NEEDS}");
-    let bin = peers::provide(workspace)?;
+    let bin = peers::provide_all(workspace)?;
     let mut failed = Vec::new();
     for step in &steps {
         heading(step.name);

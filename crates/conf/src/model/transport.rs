@@ -54,6 +54,8 @@ settings! {
         send_timeout: Duration = Duration::from_mins(1), "proxy_send_timeout" => value(parse_milliseconds);
         /// Longest time between two reads.
         read_timeout: Duration = Duration::from_mins(1), "proxy_read_timeout" => value(parse_milliseconds);
+        /// Longest time from the head of the request to the end of the response; zero for no limit.
+        request_timeout: Duration = Duration::ZERO, "proxy_request_timeout" => value(parse_milliseconds);
         /// Failures after which the next peer is tried.
         next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => whole(parse_next);
         /// Most peers to try; 0 for no limit.

@@ -45,6 +45,11 @@ directives! {
         "Local addresses over which upstream connections are spread: each new one comes from the address with the most \
          free ports towards its peer, and from the next where the kernel has none left; 503 when all are used up.",
         "proxy_bind_pool 127.0.0.2 127.0.0.3;";
+    "proxy_request_timeout" (1) "time" = "0" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Longest time of a proxied request, from its head to the end of the upstream's response: its body, waiting lines and all attempts \
+         count. After it the client gets 504, or a response that has begun breaks off. `0`: no limit. Tunnels and responses from \
+         a cache have none; the limit of a gRPC call is what its client sends as `grpc-timeout`.",
+        "proxy_request_timeout 10s;";
     "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Yes =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
         "bare_line_feeds off;";

@@ -98,12 +98,12 @@ impl Conversation {
 
 /// The call, the proxy, and the peer.
 impl Conversation {
-    /// Begins a call of gRPC that is over at `deadline`; `None`: it has no limit.
+    /// Begins a proxied call or request that is over at `deadline`; `None`: it has no limit.
     pub(crate) fn begin_call(&mut self, deadline: Option<Millis>) {
         self.call_deadline = deadline;
     }
 
-    /// Ends the call: later waits are for the client only.
+    /// Ends it: later waits are for the client only.
     pub(crate) fn end_call(&mut self) {
         self.call_deadline = None;
     }

@@ -66,13 +66,15 @@ impl Exchange {
         // While the pace holds the response back, the client is not to blame for the lack of progress.
         let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
         let mut deadline = reactor.now().after(pause.unwrap_or(at_most));
-        if let Some(call) = self.upstream.call_deadline() {
+        let call = self.upstream.call_deadline();
+        if let Some(call) = call {
             deadline = deadline.min(call);
         }
         reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
         executor::suspend().await;
         match reactor.end_wait(self.task(), &self.awaited(&wants, pause.is_some())) {
-            Woken::Deadline if pause.is_some() => Woken::Ready,
+            // The pause is over, unless the time of the call or request is.
+            Woken::Deadline if pause.is_some() && call.is_none_or(|call| reactor.now() < call) => Woken::Ready,
             _ if self.is_abandoned() => Woken::PeerGone,
             // The awaited event may come in the same turn as the deadline.
             Woken::Deadline if self.down.is_ready(wants.client) => Woken::Ready,

@@ -175,8 +175,7 @@ impl Lowering<'_> {
         let application = self.application_plan(settings, pass.scheme).map(Box::new);
         let is_application = application.is_some();
         let (set_fields, replaced) = if is_application { Default::default() } else { self.set_fields(pass) };
-        let unbuffered_bytes = transport.buffer_size as usize;
-        let buffered_bytes = transport.buffers.total() as usize;
+        let (unbuffered_bytes, buffered_bytes) = (transport.buffer_size as usize, transport.buffers.total() as usize);
         // A gRPC message is passed on at once in both directions: the other side may wait for it.
         let is_grpc = pass.scheme.is_grpc();
         // As in nginx, a value is passed on as it comes, in the ranges that the client asks for.
@@ -206,6 +205,7 @@ impl Lowering<'_> {
             connect_timeout: transport.connect_timeout,
             send_timeout: transport.send_timeout,
             read_timeout: transport.read_timeout,
+            request_timeout: Some(transport.request_timeout).filter(|time| !time.is_zero()),
             limits: Limits::response(transport.buffer_size as usize),
             buffer_bytes,
             accel_buffer_bytes: [unbuffered_bytes, buffered_bytes],

@@ -57,6 +57,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) connect_timeout: Duration,
     pub(crate) send_timeout: Duration,
     pub(crate) read_timeout: Duration,
+    /// Of the whole request.
+    pub(crate) request_timeout: Option<Duration>,
     /// Limits of the response head (`proxy_buffer_size`).
     pub(crate) limits: Limits,
     /// Bytes of a response buffered for a client that does not accept them.

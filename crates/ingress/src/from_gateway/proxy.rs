@@ -139,6 +139,10 @@ fn limit_lines(
     }
     if let Some(request) = request {
         add("next_upstream_timeout", format!("{request}ms"));
+        // A GRPCRoute has no timeouts; its clients set their own.
+        if kind == "proxy" && request < NO_LIMIT_MS {
+            add("request_timeout", format!("{request}ms"));
+        }
     }
     let mut conditions = vec!["error".to_owned()];
     let mut tries = 2;

@@ -4,9 +4,9 @@
 
 mod api;
 mod container;
+mod definitions;
 mod environment;
 mod files;
-mod gateway_api;
 mod kubelet;
 mod network;
 mod node;
@@ -20,7 +20,7 @@ mod services;
 mod warden;
 
 pub use api::path;
-pub use gateway_api::Channel;
+pub use definitions::Channel;
 pub use network::Network;
 pub use node::{FakeNode, Image};
 pub use objects::Event;

@@ -5,6 +5,7 @@ use super::relay::Relay;
 use super::warden::{self, Kind};
 use crate::skip;
 use nix::sched::{CloneFlags, setns};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
@@ -25,6 +26,8 @@ pub struct Network {
     namespace: Named,
     pods: AtomicU32,
     relays: Mutex<Vec<Relay>>,
+    /// What was shared.
+    shared: Mutex<BTreeSet<SocketAddr>>,
 }
 
 impl Network {
@@ -38,7 +41,7 @@ impl Network {
         let batch =
             format!("link set lo up\nlink add pods type bridge\naddress add {NODE}/16 dev pods\nlink set pods up\n");
         ip(&["-netns", &namespace.0], &batch);
-        Some(Self { namespace, pods: AtomicU32::new(0), relays: Mutex::default() })
+        Some(Self { namespace, pods: AtomicU32::new(0), relays: Mutex::default(), shared: Mutex::default() })
     }
 
     /// The node's address, which its Pods and its own programs reach.
@@ -64,7 +67,9 @@ impl Network {
 
     /// Makes an address of the caller's namespace reachable at the same address in the node's: the API server, for example.
     pub fn share(&self, address: SocketAddr) {
-        self.relay_from_node(address, address);
+        if self.shared.lock().unwrap_or_else(PoisonError::into_inner).insert(address) {
+            self.relay_from_node(address, address);
+        }
     }
 
     /// Makes an address of the caller's namespace, such as that of a `Peer`, reachable at the node's address; returns where.

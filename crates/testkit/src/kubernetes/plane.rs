@@ -2,8 +2,8 @@
 
 use super::KUBERNETES_DEADLINE;
 use super::api::{Api, JSON};
+use super::definitions::Channel;
 use super::files::{ADMIN_TOKEN, Files};
-use super::gateway_api::Channel;
 use super::process::Process;
 use super::warden::{self, Kind};
 use crate::{free_port, peer_program};

@@ -405,10 +405,10 @@ impl Exchange {
         }
     }
 
-    /// The upstream has sent nothing for too long, or the gRPC call's time is over.
+    /// The upstream has sent nothing for too long, or the time of the call or request is over.
     fn upstream_stopped(&mut self, plan: &BoundProxy, up: UpstreamSide) {
         let status = if self.is_call_over() {
-            self.client_log("the time of the call (grpc-timeout) is over while reading upstream");
+            self.log_end_of_time(plan, " while reading upstream");
             up.discard(DiscardReason::Cancelled);
             Status::DEADLINE_EXCEEDED
         } else {

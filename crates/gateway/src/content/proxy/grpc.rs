@@ -1,52 +1,15 @@
-//! gRPC in a proxied exchange: a call has a deadline of its own, and its client reads the gRPC status, not the HTTP
-//! status.
+//! gRPC in a proxied exchange: its client reads the gRPC status, not the HTTP status.
 
-use crate::content::proxy::Tried;
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
-use crate::exchange::step::Step;
 use crate::registry::generation::BoundProxy;
 use http1::{FieldId, Trailers};
-use rules::grpc::{Status, parse_timeout};
-use std::time::Duration;
+use rules::grpc::Status;
 
 /// Prefix of the content type of gRPC messages.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
 impl Exchange {
-    /// Sets the call's deadline, counted from its head.
-    pub(super) fn begin_call(&mut self, plan: &BoundProxy) {
-        let request = &self.request;
-        let timeout = request.head.value(FieldId::GrpcTimeout, &request.bytes).filter(|_| plan.is_grpc);
-        let deadline = timeout.and_then(parse_timeout).map(|timeout| self.began_at.millis().after(timeout));
-        self.upstream.begin_call(deadline);
-    }
-
-    /// The time that the call has left; `None`: it has no limit.
-    pub(crate) fn call_time_left(&self) -> Option<Duration> {
-        let deadline = self.upstream.call_deadline()?;
-        Some(Duration::from_millis(deadline.since(self.thread.reactor.now())))
-    }
-
-    /// Whether the time of the call is over.
-    pub(super) fn is_call_over(&self) -> bool {
-        self.call_time_left().is_some_and(|left| left.is_zero())
-    }
-
-    /// Ends the call; later waits are for the client only. If the deadline has passed, the client gets that error,
-    /// independent of the wait that it ended.
-    pub(super) fn end_call(&mut self, tried: Tried) -> Tried {
-        let is_over = self.is_call_over();
-        self.upstream.end_call();
-        match tried {
-            Tried::Step(Step::Reply(Reply { body: ReplyBody::ErrorPage, .. })) if is_over => {
-                self.client_log("the time of the call (grpc-timeout) is over");
-                Tried::Step(Step::Reply(grpc_reply(Status::DEADLINE_EXCEEDED)))
-            }
-            tried => tried,
-        }
-    }
-
     /// Turns an error of the gateway into a gRPC reply; other replies, and those to other clients, stay as they are.
     pub(crate) fn as_grpc(&self, reply: Reply) -> Reply {
         if reply.status < 400 || !matches!(reply.body, ReplyBody::ErrorPage) || !self.is_call() {
@@ -82,7 +45,7 @@ impl Exchange {
 }
 
 /// A response that consists of a gRPC status only.
-fn grpc_reply(status: Status) -> Reply {
+pub(super) fn grpc_reply(status: Status) -> Reply {
     let fields = vec![
         (FieldId::GrpcStatus, status.code.to_string().into_bytes()),
         (FieldId::GrpcMessage, status.message.as_bytes().to_vec()),

@@ -5,6 +5,7 @@ pub(crate) mod accel;
 pub(crate) mod application;
 pub(crate) mod attempt;
 pub(crate) mod behind;
+pub(crate) mod deadline;
 pub(crate) mod early_hints;
 pub(crate) mod forced_range;
 pub(crate) mod grpc;
@@ -145,7 +146,7 @@ impl Exchange {
         self.begin_call(plan);
         let body = match self.take_body(plan).await {
             Ok(body) => body,
-            Err(reply) => return self.end_call(Tried::Step(Step::Reply(reply))).without_cache(),
+            Err(reply) => return self.end_call(plan, Tried::Step(Step::Reply(reply))).without_cache(),
         };
         self.upstream.end_caching();
         // As in nginx, a response that may be saved is received to its end, even if its client has left.
@@ -153,6 +154,8 @@ impl Exchange {
         let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel()) else {
             return self.ask_upstream(plan, held, &body).await.without_cache();
         };
+        // What the cache sends has no limit.
+        self.upstream.end_call();
         let because = match Box::pin(self.consult_cache(plan, cache)).await {
             Consulted::Done(step) => {
                 self.leave_cache();
@@ -179,15 +182,16 @@ impl Exchange {
 
     /// Asks the upstream after the cache had no answer.
     async fn ask_upstream(&mut self, plan: &BoundProxy, held: HeldPeers, body: &OutgoingBody) -> Tried {
+        self.begin_call(plan);
         if let Err(reply) = self.encode_upstream_head(plan, body) {
-            return self.end_call(Tried::Step(Step::Reply(reply)));
+            return self.end_call(plan, Tried::Step(Step::Reply(reply)));
         }
         self.note_asked();
         self.upstream.begin_proxy();
         let mut tries = self.first_try(plan, held);
         let tried = self.try_peers(plan, body, &mut tries).await;
         self.upstream.leave_seat();
-        self.end_call(tried)
+        self.end_call(plan, tried)
     }
 
     /// The state before the first attempt.
@@ -248,7 +252,7 @@ impl Exchange {
                         record.status = failed_status(failure).unwrap_or(record.status);
                     }
                     if self.is_call_over() {
-                        // The client set the deadline, so no peer is blamed.
+                        // The time counts from the client's head, so no peer is blamed.
                         self.report(plan, tries, index, Outcome::Neutral);
                         return Tried::Step(Step::Reply(Reply::error(504)));
                     }
@@ -261,11 +265,11 @@ impl Exchange {
         }
     }
 
-    /// Updates the time that the call has left, for each attempt.
+    /// Updates the time that a call has left, for each attempt.
     fn renew_call_time(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &Tries) -> Result<(), Reply> {
         match self.call_time_left() {
             Some(left) if left.is_zero() => Err(Reply::error(504)),
-            Some(_) if tries.made > 0 || self.thread.reactor.now() > tries.first_at => {
+            Some(_) if plan.is_grpc && (tries.made > 0 || self.thread.reactor.now() > tries.first_at) => {
                 self.encode_upstream_head(plan, body)
             }
             _ => Ok(()),

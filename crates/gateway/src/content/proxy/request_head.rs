@@ -82,7 +82,7 @@ impl Exchange {
         if plan.is_grpc {
             self.write_call_fields(plan, &mut head);
         }
-        let has_deadline = self.upstream.call_deadline().is_some();
+        let has_deadline = plan.is_grpc && self.upstream.call_deadline().is_some();
         let (request, is_cacheable) = (&self.request, self.is_cacheable());
         let passed = request.head.fields.iter().filter(|field| {
             let is_replaced = plan.replaced.contains(field.id, field.name.of(&request.bytes));

@@ -17,6 +17,7 @@ mod panics;
 mod pool;
 mod proxy_words;
 mod queue;
+mod request_timeout;
 mod requests_body;
 mod requests_fields;
 mod requests_framing;

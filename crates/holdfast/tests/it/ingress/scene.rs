@@ -8,6 +8,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::kubernetes::{ControlPlane, KUBERNETES_DEADLINE, Network};
 use testkit::{Peer, Response, Talk};
@@ -23,7 +24,7 @@ const HEALTH: u16 = 10_254;
 /// A test's part of a control plane.
 pub(super) struct Scene<'a> {
     pub(super) plane: &'a ControlPlane,
-    pub(super) network: Network,
+    pub(super) network: Arc<Network>,
     pub(super) namespace: String,
     /// The program under test.
     pub(super) program: PathBuf,
@@ -43,7 +44,7 @@ impl<'a> Scene<'a> {
     /// A namespace and a class of its own; `None` where no network can be made.
     #[track_caller]
     pub(super) fn new_or_skip(plane: &'a ControlPlane) -> Option<Self> {
-        let network = Network::new_or_skip()?;
+        let network = Arc::new(Network::new_or_skip()?);
         network.share(plane.address());
         let namespace = plane.create_namespace("ingress");
         let class = json!({"metadata": {"name": namespace}, "spec": {"controller": controller(&namespace)}});
@@ -65,6 +66,17 @@ impl<'a> Scene<'a> {
 
     /// The same at other ports, so that a network has room for two.
     pub(super) fn start_at(&self, flags: &[&str], offset: u16) -> Replica {
+        self.start_with(flags, [HTTP, HTTPS, HEALTH].map(|port| port + offset))
+    }
+
+    /// A replica whose port for HTTP is the usual one, and which is ready.
+    pub(super) fn replica_at_port_80(&self) -> Replica {
+        let replica = self.start_with(&[], [80, HTTPS, HEALTH]);
+        replica.wait_until_ready();
+        replica
+    }
+
+    fn start_with(&self, flags: &[&str], [http, https, health]: [u16; 3]) -> Replica {
         let mut command = self.network.command(&self.program);
         command
             .arg("ingress")
@@ -73,9 +85,9 @@ impl<'a> Scene<'a> {
             .arg(format!("--controller-class={}", controller(&self.namespace)))
             .arg(format!("--watch-namespace={}", self.namespace))
             .arg(format!("--election-id={}", self.namespace))
-            .arg(format!("--http-port={}", HTTP + offset))
-            .arg(format!("--https-port={}", HTTPS + offset))
-            .arg(format!("--healthz-port={}", HEALTH + offset))
+            .arg(format!("--http-port={http}"))
+            .arg(format!("--https-port={https}"))
+            .arg(format!("--healthz-port={health}"))
             .args(["--workers=2", "--listen-address=10.244.0.1", "--publish-status-address=192.0.2.1"])
             .args(flags)
             .env("POD_NAMESPACE", &self.namespace)
@@ -85,8 +97,8 @@ impl<'a> Scene<'a> {
             command.stdout(output()).stderr(output());
         }
         let child = command.spawn().expect("holdfast starts");
-        let reach = |port: u16| self.network.reach((self.network.address(), port + offset).into());
-        Replica { child, http: reach(HTTP), https: reach(HTTPS), health: reach(HEALTH) }
+        let reach = |port: u16| self.network.reach((self.network.address(), port).into());
+        Replica { child, http: reach(http), https: reach(https), health: reach(health) }
     }
 
     /// A Pod that answers with its name, and its address among the Pods.

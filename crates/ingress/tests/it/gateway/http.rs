@@ -195,9 +195,14 @@ fn http_route_timeouts_and_retries() {
         .clean();
     outcome.has("proxy_read_timeout 500ms;");
     outcome.has("proxy_next_upstream_timeout 10000ms;");
+    outcome.has("proxy_request_timeout 10000ms;");
     outcome.has("proxy_next_upstream error;");
     let outcome = World::new().add(route("r", timed(json!({ "timeouts": { "request": "0s" } })))).clean();
     outcome.has("proxy_read_timeout 86400000ms;");
+    outcome.has_not("proxy_request_timeout");
+    let outcome = World::new().add(route("r", timed(json!({ "timeouts": { "backendRequest": "2s" } })))).clean();
+    outcome.has("proxy_read_timeout 2000ms;");
+    outcome.has_not("proxy_request_timeout");
     let retry = json!({ "retry": { "codes": [500, 503], "attempts": 3 } });
     let outcome = World::new().add(route("r", timed(retry))).clean();
     outcome.has("proxy_next_upstream error timeout non_idempotent http_500 http_503;");

@@ -1,9 +1,9 @@
-//! The definitions of the Gateway API, which `cargo xtask peers` takes from its Go module.
+//! The definitions of the Gateway API and of cert-manager, which `cargo xtask peers` takes from their Go modules.
 
 use super::plane::ControlPlane;
 use crate::peer_program;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A set of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,23 +24,39 @@ impl Channel {
             Self::Standard => "standard",
             Self::Experimental => "experimental",
         };
-        // The definitions are fetched into the folder of peers, where kubectl is.
-        let bin = peer_program("kubectl");
-        let folder = bin.with_file_name("..").join("share/gateway-api").join(name);
-        assert!(folder.is_dir(), "no {} here: `cargo xtask peers` fetches it", folder.display());
-        folder
+        shared("gateway-api").join(name)
     }
 }
 
+/// A folder of definitions among the peers.
+fn shared(name: &str) -> PathBuf {
+    // `cargo xtask peers` puts it beside the folder of programs, where kubectl is.
+    let bin = peer_program("kubectl");
+    let folder = bin.with_file_name("..").join("share").join(name);
+    assert!(folder.is_dir(), "no {} here: `cargo xtask peers` fetches it", folder.display());
+    folder
+}
+
 impl ControlPlane {
-    /// Installs the definitions and waits until the API server serves them.
+    /// Installs the definitions of the Gateway API and waits until the API server serves them.
     ///
     /// # Panics
     /// If the server refuses one.
     pub fn install_gateway_api(&self, channel: Channel) {
+        self.install(&channel.folder());
+    }
+
+    /// The same with those of cert-manager, whose controllers are the peer `cert-manager`.
+    ///
+    /// # Panics
+    /// If the server refuses one.
+    pub fn install_cert_manager(&self) {
+        self.install(&shared("cert-manager"));
+    }
+
+    fn install(&self, folder: &Path) {
         let mut apply = self.kubectl();
-        let output =
-            apply.args(["apply", "--server-side", "-f"]).arg(channel.folder()).output().expect("kubectl starts");
+        let output = apply.args(["apply", "--server-side", "-f"]).arg(folder).output().expect("kubectl starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let definitions = "apiextensions.k8s.io/v1/customresourcedefinitions";
         for definition in self.list(definitions, "") {
