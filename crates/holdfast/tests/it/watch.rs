@@ -16,15 +16,10 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A listener with three connections: one in TIME_WAIT, two open.
+/// A listener with three connections: one in TIME_WAIT, two open. In a namespace, where no socket of another test is counted with
+/// them or has the same port at another address.
 fn scene() -> (TcpListener, Vec<TcpStream>) {
-    // No other test has it now or has left a socket in TIME_WAIT there, which would be counted, too.
-    let is_unused = |port: &u16| {
-        let sockets = fs::read_to_string("/proc/net/tcp").expect("/proc is there");
-        !sockets.contains(&format!(":{port:04X} "))
-    };
-    let port = std::iter::repeat_with(testkit::free_port).take(100).find(is_unused).expect("an unused port");
-    let listener = TcpListener::bind(("127.0.0.1", port)).expect("it is free");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it is free");
     let address = listener.local_addr().expect("bound");
     let mut kept = Vec::new();
     for _ in 0..2 {
@@ -42,89 +37,95 @@ fn scene() -> (TcpListener, Vec<TcpStream>) {
 
 #[test]
 fn a_log_counts_sockets_and_the_report_shows_them() {
-    let (listener, _kept) = scene();
-    let port = listener.local_addr().expect("bound").port().to_string();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    for format in ["text", "csv", "json"] {
-        let log = path(format);
-        let arguments =
-            ["watch", "--interval", "0.1", "--count", "4", "--port", &port, "--format", format, "--log", &log];
-        assert_eq!(printed(&run(&arguments)), "");
-        let report = printed(&run(&["watch", "report", &log]));
-        let first = report.lines().next().unwrap_or_default();
-        assert!(
-            first.starts_with(&format!("{format}: 4 samples over "))
-                && first.ends_with(" s, by sock_diag over netlink")
-        );
-        for (state, count) in [("", "5.00        5        5"), (" TIME_WAIT", "1.00        1        1")] {
-            let name = format!("port {port}{state} ");
-            let line =
-                report.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}: {report}"));
-            assert!(line.contains(count) && line.ends_with("flat"), "{line}");
+    in_a_namespace("a_log_counts_sockets_and_the_report_shows_them", || {
+        let (listener, _kept) = scene();
+        let port = listener.local_addr().expect("bound").port().to_string();
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+        for format in ["text", "csv", "json"] {
+            let log = path(format);
+            let arguments =
+                ["watch", "--interval", "0.1", "--count", "4", "--port", &port, "--format", format, "--log", &log];
+            assert_eq!(printed(&run(&arguments)), "");
+            let report = printed(&run(&["watch", "report", &log]));
+            let first = report.lines().next().unwrap_or_default();
+            assert!(
+                first.starts_with(&format!("{format}: 4 samples over "))
+                    && first.ends_with(" s, by sock_diag over netlink")
+            );
+            for (state, count) in [("", "5.00        5        5"), (" TIME_WAIT", "1.00        1        1")] {
+                let name = format!("port {port}{state} ");
+                let line =
+                    report.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}: {report}"));
+                assert!(line.contains(count) && line.ends_with("flat"), "{line}");
+            }
         }
-    }
-    // As in the founding report: a grep for the lines of the port.
-    let text = fs::read_to_string(path("text")).expect("written");
-    assert_eq!(text.lines().filter(|line| *line == format!("port {port} TIME_WAIT 1")).count(), 4, "{text}");
-    // The three files are one measurement, so the difference between two is zero.
-    let beside = printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json")]));
-    let line = beside.lines().find(|line| line.starts_with(&format!("port {port} TIME_WAIT"))).expect("in the table");
-    assert!(line.ends_with("1.00       +0.00"), "{line}");
-    assert!(beside.contains("averages side by side\n"), "{beside}");
-    // The page has a chart for each log.
-    let page = path("report.html");
-    printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json"), "--html", &page]));
-    testkit::assert_page_holds(std::path::Path::new(&page), 3);
-    // A measurement is never overwritten.
-    let again = run(&["watch", "--count", "1", "--log", &path("text")]);
-    assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("File exists"), "{again:?}");
+        // As in the founding report: a grep for the lines of the port.
+        let text = fs::read_to_string(path("text")).expect("written");
+        assert_eq!(text.lines().filter(|line| *line == format!("port {port} TIME_WAIT 1")).count(), 4, "{text}");
+        // The three files are one measurement, so the difference between two is zero.
+        let beside = printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json")]));
+        let line =
+            beside.lines().find(|line| line.starts_with(&format!("port {port} TIME_WAIT"))).expect("in the table");
+        assert!(line.ends_with("1.00       +0.00"), "{line}");
+        assert!(beside.contains("averages side by side\n"), "{beside}");
+        // The page has a chart for each log.
+        let page = path("report.html");
+        printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json"), "--html", &page]));
+        testkit::assert_page_holds(std::path::Path::new(&page), 3);
+        // A measurement is never overwritten.
+        let again = run(&["watch", "--count", "1", "--log", &path("text")]);
+        assert_eq!(again.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("File exists"), "{again:?}");
+    });
 }
 
 #[test]
 fn a_filter_in_ss_s_words_leaves_the_rest_out() {
-    let (listener, _kept) = scene();
-    let port = listener.local_addr().expect("bound").port();
-    let filter = format!("state established dport = :{port}");
-    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &filter]));
-    let lines: Vec<&str> = text.lines().skip(2).collect();
-    assert_eq!(lines, ["ESTABLISHED 2"], "{text}");
-    let mine = format!("port = :{port} process {}", "watch");
-    let words: Vec<&str> = mine.split(' ').collect();
-    let text = printed(&run(&[&["watch", "--count", "1", "--log", "-", "--"], words.as_slice()].concat()));
-    assert!(text.contains(&format!("\"filter\":\"{mine}\"")), "{text}");
-    // By control group: the group of this process has all of them, and a group that does not exist has none.
-    let groups = fs::read_to_string("/proc/self/cgroup").expect("a kernel with control groups");
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("the unified hierarchy");
-    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("cgroup {own} and {filter}")]));
-    assert_eq!(text.lines().nth(2), Some("ESTABLISHED 2"), "{text}");
-    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("not cgroup {own} and {filter}")]));
-    assert_eq!(text.lines().nth(2), None, "{text}");
-    let wrong = run(&["watch", "--log", "-", "state", "asleep"]);
-    assert_eq!(wrong.status.code(), Some(1));
-    let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(errors.starts_with("holdfast: in the filter, `asleep` is no state; known are established"), "{errors}");
+    in_a_namespace("a_filter_in_ss_s_words_leaves_the_rest_out", || {
+        let (listener, _kept) = scene();
+        let port = listener.local_addr().expect("bound").port();
+        let filter = format!("state established dport = :{port}");
+        let text = printed(&run(&["watch", "--count", "1", "--log", "-", &filter]));
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines, ["ESTABLISHED 2"], "{text}");
+        let mine = format!("port = :{port} process {}", "watch");
+        let words: Vec<&str> = mine.split(' ').collect();
+        let text = printed(&run(&[&["watch", "--count", "1", "--log", "-", "--"], words.as_slice()].concat()));
+        assert!(text.contains(&format!("\"filter\":\"{mine}\"")), "{text}");
+        // By control group: the group of this process has all of them, and a group that does not exist has none.
+        let groups = fs::read_to_string("/proc/self/cgroup").expect("a kernel with control groups");
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("the unified hierarchy");
+        let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("cgroup {own} and {filter}")]));
+        assert_eq!(text.lines().nth(2), Some("ESTABLISHED 2"), "{text}");
+        let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("not cgroup {own} and {filter}")]));
+        assert_eq!(text.lines().nth(2), None, "{text}");
+        let wrong = run(&["watch", "--log", "-", "state", "asleep"]);
+        assert_eq!(wrong.status.code(), Some(1));
+        let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(errors.starts_with("holdfast: in the filter, `asleep` is no state; known are established"), "{errors}");
+    });
 }
 
 #[test]
 fn without_netlink_the_sockets_come_from_proc_and_it_says_so() {
-    let (listener, _kept) = scene();
-    let port = listener.local_addr().expect("bound").port().to_string();
-    let filter = format!("port = :{port}");
-    let log = ["watch", "--count", "1", "--log", "-", &filter];
-    let plain = ["watch", "--plain", "--count", "1", &filter];
-    let (logged, shown) = without_netlink(|| (run(&log), run(&plain)));
-    let source =
-        "the sockets come from /proc/net/tcp, without details, since opening a netlink socket: Protocol not supported";
-    assert!(String::from_utf8_lossy(&logged.stderr).contains(source), "{logged:?}");
-    // /proc gives the same counts.
-    let counts = |output: &Output| printed(output).lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(counts(&logged), counts(&run(&log)));
-    assert_eq!(counts(&logged), ["ESTABLISHED 4", "TIME_WAIT 1", "LISTEN 1"]);
-    let shown = printed(&shown);
-    assert!(shown.contains(&format!("note: {source}")), "{shown}");
-    assert!(shown.contains("note: closes between two looks are missed: opening a netlink socket"), "{shown}");
+    in_a_namespace("without_netlink_the_sockets_come_from_proc_and_it_says_so", || {
+        let (listener, _kept) = scene();
+        let port = listener.local_addr().expect("bound").port().to_string();
+        let filter = format!("port = :{port}");
+        let log = ["watch", "--count", "1", "--log", "-", &filter];
+        let plain = ["watch", "--plain", "--count", "1", &filter];
+        let (logged, shown) = without_netlink(|| (run(&log), run(&plain)));
+        let source = "the sockets come from /proc/net/tcp, without details, since opening a netlink socket: Protocol not supported";
+        assert!(String::from_utf8_lossy(&logged.stderr).contains(source), "{logged:?}");
+        // /proc gives the same counts.
+        let counts = |output: &Output| printed(output).lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(counts(&logged), counts(&run(&log)));
+        assert_eq!(counts(&logged), ["ESTABLISHED 4", "TIME_WAIT 1", "LISTEN 1"]);
+        let shown = printed(&shown);
+        assert!(shown.contains(&format!("note: {source}")), "{shown}");
+        assert!(shown.contains("note: closes between two looks are missed: opening a netlink socket"), "{shown}");
+    });
 }
 
 #[test]
@@ -143,7 +144,6 @@ fn reports_a_namespace_without_permission() {
 
 #[test]
 fn json_prints_one_line_per_look() {
-    // Outside of a namespace the sockets of other tests would fill the tables.
     in_a_namespace("json_prints_one_line_per_look", || {
         use std::io::Write as _;
         let (listener, mut kept) = scene();

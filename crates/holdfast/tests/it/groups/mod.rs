@@ -68,6 +68,15 @@ impl Scene {
         self.children()
     }
 
+    /// Waits until this number of children serve: a child that has just begun does not accept yet.
+    fn until_all_serve(&self, count: usize) {
+        let mut kept = Vec::new();
+        until("all children serve", || {
+            kept.push(Kept::open(self));
+            by_process(&kept).len() == count
+        });
+    }
+
     fn send_signal(&self, signal: Signal) {
         kill(pid(self.master()), signal).expect("it runs");
     }
@@ -156,6 +165,7 @@ const THREE: &str = "worker_processes 3; worker_groups 3;";
 #[test]
 fn connections_are_spread_by_how_many_each_process_has() {
     let scene = Scene::started(THREE);
+    scene.until_all_serve(3);
     let processes = scene.until_children(3);
     let kept: Vec<Kept> = (0..90).map(|_| Kept::open(&scene)).collect();
     let counts = by_process(&kept);

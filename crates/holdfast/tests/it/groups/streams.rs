@@ -172,7 +172,7 @@ fn an_application_is_asked_by_all_processes_on_kept_connections() {
     std::fs::write(scene.instance.path("nginx.conf"), text).expect("written");
     let mut scene = scene;
     scene.instance.start();
-    scene.until_children(3);
+    scene.until_all_serve(3);
     // More than two processes take.
     let mut clients: Vec<Talk> = (0..24).map(|_| Talk::connect(([127, 0, 0, 1], scene.instance.port).into())).collect();
     let mut processes = BTreeSet::new();
