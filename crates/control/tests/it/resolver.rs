@@ -38,6 +38,7 @@ fn an_answer_that_takes_half_of_the_resolvers_time_counts() {
 }
 
 #[test]
+#[ignore = "its answer takes 15.5 s; the test above has the same with a configured time"]
 fn default_of_30_s_does_not_end_at_half() {
     let one = peer("one");
     let server = slow(Duration::from_millis(15_500));
