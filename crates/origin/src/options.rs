@@ -137,6 +137,8 @@ pub struct Options {
     pub fastcgi: bool,
     /// `--tls`: TLS for all connections.
     pub tls: Option<Tls>,
+    /// The number of the first connection in what `/echo` shows.
+    pub first_connection: u64,
     /// `--http2-streams`: streams that a client may have open at the same time on an HTTP/2 connection.
     pub http2_streams: u32,
 }
@@ -159,6 +161,7 @@ impl Default for Options {
             tcp: None,
             fastcgi: false,
             tls: None,
+            first_connection: 1,
             http2_streams: HTTP2_STREAMS_DEFAULT,
         }
     }

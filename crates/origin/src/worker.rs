@@ -74,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) workers: Vec<WorkerPort>,
     pub(crate) executions: Executions,
+    /// The number of the next connection.
     connections: AtomicU64,
     resets_at_accept: AtomicU64,
 }
@@ -84,10 +85,10 @@ impl Shared {
             .map(|_| Ok(WorkerPort { counters: WorkerCounters::default(), mailbox: Mailbox::new()? }))
             .collect::<io::Result<_>>()?;
         Ok(Self {
+            connections: AtomicU64::new(options.first_connection),
             options,
             workers,
             executions: Executions::default(),
-            connections: AtomicU64::new(0),
             resets_at_accept: AtomicU64::new(0),
         })
     }
@@ -281,7 +282,7 @@ impl Worker {
     /// give nearly all connections to one idle worker.
     fn place(&mut self, accepted: Accepted) {
         let shared = Arc::clone(&self.site.shared);
-        let serial = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let serial = shared.connections.fetch_add(1, Ordering::Relaxed);
         self.site.counters().accepted.fetch_add(1, Ordering::Relaxed);
         let open = |port: &WorkerPort| port.counters.open.load(Ordering::Relaxed);
         let own = open(self.site.port());

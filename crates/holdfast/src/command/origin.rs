@@ -202,6 +202,7 @@ fn options(args: &Args) -> Options {
         tcp: args.tcp.clone(),
         fastcgi: args.fastcgi,
         tls: None,
+        first_connection: 1,
         http2_streams: args.http2_streams,
     }
 }
