@@ -27,9 +27,6 @@ pub(crate) struct Args {
 /// Programs that the build needs besides Rust, and their Debian packages.
 const BUILD_NEEDS: [(&str, &str); 2] = [("cc", "gcc libc6-dev"), ("ar", "binutils")];
 
-/// Tests of one program at a time. They wait for peers, timeouts and processes more than they compute.
-const TESTS_PER_CORE: usize = 4;
-
 /// Runs the task.
 pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     check_build_needs()?;
@@ -42,10 +39,6 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     heading("cargo test");
     let mut tests = workspace.cargo();
     tests.env("HOLDFAST_PEERS", &bin).args(["test", "--locked", "--no-fail-fast"]);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        tests.env("RUST_TEST_THREADS", (cores * TESTS_PER_CORE).to_string());
-    }
     let whole = args.more.is_empty();
     if whole {
         // With everything that packages have, as CI builds the program for the test of the package.
