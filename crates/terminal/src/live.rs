@@ -2,9 +2,12 @@
 //! draw and what keys mean.
 
 use crate::errno;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 /// Longest delay of the reaction to keys and signals.
@@ -35,14 +38,35 @@ impl Terminal {
     #[allow(clippy::unused_self, reason = "keys come one by one only while the terminal is taken over")]
     pub fn key(&self) -> Result<Option<(KeyCode, KeyModifiers)>, String> {
         let failed = |error: io::Error| format!("the terminal cannot be read {}", errno(&error));
-        if !event::poll(TICK).map_err(failed)? {
-            return Ok(None);
+        // Events that were read with an earlier one come first.
+        for wait in [Duration::ZERO, TICK] {
+            wait_for_input(wait).map_err(failed)?;
+            if event::poll(Duration::ZERO).map_err(failed)? {
+                return match event::read().map_err(failed)? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => Ok(Some((key.code, key.modifiers))),
+                    _ => Ok(None),
+                };
+            }
         }
-        match event::read().map_err(failed)? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => Ok(Some((key.code, key.modifiers))),
-            _ => Ok(None),
-        }
+        Ok(None)
     }
+}
+
+/// Waits until something can be read, or this long. The error: the terminal is gone. crossterm must not read then: it
+/// takes the end of the file, and every error, as a reason to read again at once, and never returns.
+fn wait_for_input(wait: Duration) -> io::Result<()> {
+    let input = io::stdin();
+    let mut watched = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut watched, PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)) {
+        // A change of the size comes as a signal.
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    if watched.iter().filter_map(PollFd::revents).any(|events| events.intersects(gone)) {
+        return Err(Errno::EIO.into());
+    }
+    Ok(())
 }
 
 impl Drop for Terminal {

@@ -40,3 +40,11 @@ fn states_are_seen_while_it_runs_and_a_key_stops_it() {
     assert_eq!(status, Some(1), "{written:?}");
     assert!(after_the_view(&written).contains("interrupted"), "{written:?}");
 }
+
+#[test]
+fn a_demo_ends_with_its_terminal() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut live = Live::start("demo", &["--rounds", "50", "--requests", "50000", "--seconds", "600"]);
+    live.wait_for("ESTABLISHED");
+    live.hang_up();
+}

@@ -87,3 +87,10 @@ fn a_count_ends_it_and_a_refusal_leaves_the_terminal_alone() {
     assert_eq!(status, Some(1));
     assert!(written.contains("`asleep` is no state") && !written.contains("\x1b["), "{written:?}");
 }
+
+#[test]
+fn a_view_ends_with_its_terminal() {
+    let mut live = Live::start("watch", &["--interval", "0.2"]);
+    live.wait_for("ESTAB");
+    live.hang_up();
+}

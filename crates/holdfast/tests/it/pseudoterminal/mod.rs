@@ -1,8 +1,9 @@
 //! The program on a pseudoterminal of 80 columns and 24 lines, for tests of its live views.
 
-use super::support::{DEADLINE, until};
+use super::support::{DEADLINE, comes_true, pid, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -81,6 +82,12 @@ impl Live {
         self.terminal.write_all(keys.as_bytes()).expect("typed");
     }
 
+    /// Closes the terminal, as the end of an SSH session does, and waits for the end of the program.
+    pub(crate) fn hang_up(mut self) {
+        self.terminal = File::open("/dev/null").expect("it is there");
+        until("it ends", || self.child.try_wait().expect("a child of ours").is_some());
+    }
+
     pub(crate) fn wait_for_the_end(mut self) -> (Option<i32>, String) {
         let mut status = None;
         until("it ends", || {
@@ -89,6 +96,21 @@ impl Live {
             status.is_some()
         });
         self.read();
-        (status.and_then(|status| status.code()), self.written)
+        (status.and_then(|status| status.code()), std::mem::take(&mut self.written))
+    }
+}
+
+impl Drop for Live {
+    /// A failed test leaves no program behind.
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        // It ends what it has started.
+        let _ = kill(pid(self.child.id()), Signal::SIGTERM);
+        if !comes_true(|| self.child.try_wait().is_ok_and(|status| status.is_some())) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
