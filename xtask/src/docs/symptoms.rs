@@ -29,7 +29,7 @@ pub(super) fn index(root: &Path) -> Result<String> {
     }
     rows.sort_by_key(|(title, _)| title.to_lowercase());
     let mut page = String::from(
-        "# Symptoms\n\nOne page for each line that a log or an alert has, with its meaning and its cure. `cargo xtask docs` makes this list. What began an\nincident says [`holdfast incident`](incidents.md), from a recording.\n\n",
+        "# Symptoms\n\nOne page for each line that a log or an alert has, with its meaning and its cure. `cargo xtask docs` makes this list. [`holdfast incident`](incidents.md)\nsays what began an incident, from a recording.\n\n",
     );
     for (title, name) in rows {
         writeln!(page, "* [{}](symptoms/{name})", title.replace('[', "\\[").replace(']', "\\]"))?;
