@@ -147,8 +147,7 @@ fn an_idle_connection_costs_less_than_a_kilobyte() {
     // Few enough for any limit of descriptors, many enough that histograms and code do not dominate. The buffer for the
     // kernel's answers about sockets does not grow with their number. Each interval has a row with histograms, so a slow
     // machine, which needs more time, must not have many.
-    let words =
-        ["load", "-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "1s", "--no-sockets"];
+    let words = ["load", "-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "1s", "--no-sockets"];
     let mut command = holdfast();
     command.args(words).args(["--allow-lag", "--plain", "--json"]).arg(&json).arg(&url);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

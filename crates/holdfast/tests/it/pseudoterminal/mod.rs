@@ -1,6 +1,7 @@
 //! The program on a pseudoterminal of 80 columns and 24 lines, for tests of its live views.
 
 use super::support::{DEADLINE, comes_true, pid, until};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -27,6 +28,8 @@ impl Live {
     pub(crate) fn start(subcommand: &str, arguments: &[&str]) -> Self {
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a pseudoterminal");
+        // A program that has the other side keeps the terminal open.
+        fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("set");
         let end = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         // A session of its own, with this terminal instead of the test run's.
         let child = Command::new("setsid")
