@@ -13,7 +13,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// `USER_HZ`, in which these files count time on every architecture that we build for, as milliseconds.
 const TICK_MS: u32 = 10;
 
-/// The two files, opened in the network namespace whose sockets they list.
+/// The two files. They list the sockets of the network namespace in which they were opened.
 #[derive(Debug, Default)]
 pub(crate) struct Files(Vec<File>);
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The name under `target/peers/bin`.
 pub(super) const NAME: &str = "cert-manager";
-/// Its version, as in `cert_manager/go.mod`: the one whose requirements are closest to those of our Kubernetes.
+/// Its version, as in `cert_manager/go.mod`: it requires nearly the same modules as our Kubernetes.
 pub(super) const VERSION: &str = "v1.20.0";
 
 const FILES: [(&str, &str); 3] = [

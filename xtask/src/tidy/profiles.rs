@@ -4,7 +4,7 @@
 use super::Finding;
 use anyhow::{Context as _, Result};
 
-/// What `dist` has, whatever `release` has.
+/// The settings that every package has in `dist`.
 const DIST: [(&str, i64); 2] = [("opt-level", 3), ("codegen-units", 1)];
 
 /// Checks the workspace's manifest.

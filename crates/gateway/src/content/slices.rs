@@ -323,10 +323,7 @@ impl Exchange {
             Ok(()) => {}
             Err(CloseReason::Truncated) => return Step::Served(self.truncate()),
             Err(reason) => {
-                if reason == CloseReason::SendTimeout {
-                    self.client_log("client timed out (110: Connection timed out) while sending response to client");
-                }
-                self.down.ending.break_off(reason);
+                self.stop_sending(reason, "sending response to client");
             }
         }
         Step::Served(Served::Responded)

@@ -64,6 +64,14 @@ impl Exchange {
         self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
+    /// The client does not take the rest of the response, for this reason; `during` is nginx's name for what was going on.
+    pub(crate) fn stop_sending(&mut self, reason: CloseReason, during: &str) {
+        if reason == CloseReason::SendTimeout {
+            self.client_log(&format!("client timed out (110: Connection timed out) while {during}"));
+        }
+        self.down.ending.break_off(reason);
+    }
+
     /// The response cannot be completed: closing the connection tells the client.
     pub(crate) fn truncate(&mut self) -> Served {
         self.down.ending.break_off(CloseReason::Truncated);

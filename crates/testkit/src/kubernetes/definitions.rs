@@ -46,7 +46,7 @@ impl ControlPlane {
         self.install(&channel.folder());
     }
 
-    /// The same with those of cert-manager, whose controllers are the peer `cert-manager`.
+    /// The same with the definitions of cert-manager. Its controllers are the peer `cert-manager`.
     ///
     /// # Panics
     /// If the server refuses one.

@@ -376,10 +376,7 @@ impl Exchange {
             RelayEnd::UpstreamTimeout => self.upstream_stopped(plan, up),
             RelayEnd::ClientGone(reason) => {
                 up.discard(DiscardReason::Cancelled);
-                if reason == CloseReason::SendTimeout {
-                    self.client_log("client timed out (110: Connection timed out) while sending to client");
-                }
-                self.down.ending.break_off(reason);
+                self.stop_sending(reason, "sending to client");
             }
         }
         let fill = store.as_ref().and_then(|store| store.fill().cloned());

@@ -1,4 +1,4 @@
-//! `proxy_request_timeout`: the time of a whole request, which neither attempts nor bytes that trickle prolong.
+//! `proxy_request_timeout`: the time of a whole request. Further attempts and slow bytes do not extend it.
 
 use crate::site::{GET, HELLO, text};
 use testkit::{Gateway, Peer, Talk};

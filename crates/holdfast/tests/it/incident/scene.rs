@@ -196,7 +196,7 @@ fn ask(kept: &mut Option<TcpStream>, port: u16) -> io::Result<u16> {
     Ok(testkit::ask(stream, request)?.status())
 }
 
-/// The time between two samples. Some rules want signs over two seconds, whatever the number of samples.
+/// The time between two samples. Some rules need signs that last two seconds, however many samples that is.
 pub(super) const INTERVAL_MS: u64 = 200;
 /// Samples before a fault, and while it lasts.
 const SAMPLES: usize = 20;

@@ -78,7 +78,7 @@ fn authority(scene: &Scene<'_>, replica: &Replica) -> Pebble {
     pebble
 }
 
-/// The issuer `own`, whose certificate is signed by itself.
+/// The issuer `own`, with a self-signed certificate.
 fn own_authority(scene: &Scene<'_>) {
     let create = |object: &Value| scene.plane.create("cert-manager.io/v1/issuers", &scene.namespace, object);
     create(&issuer("Issuer", "root", "selfSigned", &json!({})));
@@ -108,7 +108,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).expect("PEM is ASCII")
 }
 
-/// An Ingress whose certificate cert-manager shall make.
+/// An Ingress that asks cert-manager for its certificate.
 fn ask(scene: &Scene<'_>, name: &str, host: &str, annotation: (&str, &str)) {
     let annotations = json!({annotation.0: annotation.1});
     scene.ingress_with(name, host, "pod", &annotations, &json!([{"secretName": name, "hosts": [host]}]));

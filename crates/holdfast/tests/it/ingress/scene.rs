@@ -69,7 +69,7 @@ impl<'a> Scene<'a> {
         self.start_with(flags, [HTTP, HTTPS, HEALTH].map(|port| port + offset))
     }
 
-    /// A replica whose port for HTTP is the usual one, and which is ready.
+    /// A ready replica with HTTP at its usual port.
     pub(super) fn replica_at_port_80(&self) -> Replica {
         let replica = self.start_with(&[], [80, HTTPS, HEALTH]);
         replica.wait_until_ready();
