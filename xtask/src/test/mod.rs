@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the README's test command. It fetches what the tests need besides cargo and runs the whole
-//! suite: unit, integration and documentation tests, then the loom models of the crates that have some. A failed
-//! program does not stop the others. `--long` runs the tests that take hours instead (`long`).
+//! suite: unit and integration tests in two lanes (`lanes`), documentation tests, then the loom models of the crates that
+//! have some. A failed program does not stop the others. `--long` runs the tests that take hours instead (`long`).
 
+mod lanes;
 mod long;
 mod programs;
 mod repeated;
@@ -10,7 +11,11 @@ mod skipped;
 use crate::workspace::{Workspace, find_program, heading, output_of, run};
 use crate::{metadata, peers};
 use anyhow::{Result, bail};
+use lanes::Outcome;
 use skipped::run_and_collect;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// Options of `cargo xtask test`.
@@ -36,23 +41,11 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     let begun = Instant::now();
     let bin = peers::provide(workspace)?;
 
-    heading("cargo test");
-    let mut tests = workspace.cargo();
-    tests.env("HOLDFAST_PEERS", &bin).args(["test", "--locked", "--no-fail-fast"]);
-    let whole = args.more.is_empty();
-    if whole {
-        // With everything that packages have, as CI builds the program for the test of the package.
-        tests.args(["--workspace", "--features", "holdfast/full"])
-    } else {
-        tests.args(&args.more)
-    };
-    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
-    note(&mut failed, run_and_collect(&mut tests, &mut skipped));
-    if whole {
-        run_loom_models(workspace, &mut failed)?;
-    }
+    let outcome =
+        if args.more.is_empty() { run_whole(workspace, &bin)? } else { run_some(workspace, &bin, &args.more) };
 
     heading("outcome");
+    let Outcome { failed, skipped } = outcome;
     for line in &skipped {
         println!("{line}");
     }
@@ -62,6 +55,33 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     let and_skipped = if skipped.is_empty() { String::new() } else { format!(" but {} skipped", skipped.len()) };
     println!("all tests passed{and_skipped} in {:.0} s, building included", begun.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// All tests of the workspace. They are built with everything that packages have, as CI builds the program for the test
+/// of the package.
+fn run_whole(workspace: &Workspace, peers: &Path) -> Result<Outcome> {
+    const WHOLE: [&str; 4] = ["--locked", "--workspace", "--features", "holdfast/full"];
+    heading("build");
+    let mut programs = programs::build(workspace, &WHOLE)?;
+    for program in &mut programs {
+        program.command.env("HOLDFAST_PEERS", peers);
+    }
+    let mut outcome = lanes::run(programs, &Mutex::new(io::stdout()))?;
+    heading("examples in the documentation");
+    note(&mut outcome.failed, run(workspace.cargo().args(["test", "--doc", "--no-fail-fast"]).args(WHOLE)));
+    run_loom_models(workspace, &mut outcome.failed)?;
+    Ok(outcome)
+}
+
+/// The tests that the arguments select.
+fn run_some(workspace: &Workspace, peers: &Path, arguments: &[String]) -> Outcome {
+    heading("cargo test");
+    let mut tests = workspace.cargo();
+    tests.env("HOLDFAST_PEERS", peers).args(["test", "--locked", "--no-fail-fast"]).args(arguments);
+    let mut outcome = Outcome::default();
+    let ended = run_and_collect(&mut tests, &mut outcome.skipped);
+    note(&mut outcome.failed, ended);
+    outcome
 }
 
 /// Records a failure for the end.

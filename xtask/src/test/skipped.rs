@@ -25,7 +25,8 @@ pub(super) fn run_and_collect(cargo: &mut Command, skipped: &mut Vec<String>) ->
     Ok(())
 }
 
-fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>) -> io::Result<()> {
+/// Copies lines and collects those about skipped tests.
+pub(super) fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>) -> io::Result<()> {
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;

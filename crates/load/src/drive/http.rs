@@ -55,6 +55,10 @@ impl Load for Options {
         whole.add(&interval.record);
     }
 
+    fn established(record: &HttpRecord) -> u64 {
+        record.established
+    }
+
     fn progress(interval: &Interval) -> String {
         let length_s = interval.seconds();
         let whole = interval.record.together();

@@ -26,7 +26,7 @@ use push::Pushes;
 use sockets::{Closes, Shared};
 use std::io::IsTerminal as _;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -128,16 +128,12 @@ fn drive_until_stopped<L: Load>(
     if told.is_some() {
         stopper.stop();
     }
-    let nothing = Interval {
-        number: 0,
-        begun: Duration::ZERO,
-        length: Duration::ZERO,
-        processors: Ticks::default(),
-        record: RecordOf::<L>::default(),
-    };
+    let (record, processors) = (RecordOf::<L>::default(), Ticks::default());
+    let nothing = Interval { number: 0, begun: Duration::ZERO, length: Duration::ZERO, processors, record };
     let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &nothing.record, threads)));
     let terminal = if progress.live { open_terminal() } else { None };
-    let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
+    let (over, connections, shared) = (AtomicBool::new(false), AtomicU64::new(0), Shared::default());
+    let failure = Mutex::new(None);
     let fail = |problem: String| {
         stopper.stop();
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
@@ -154,16 +150,21 @@ fn drive_until_stopped<L: Load>(
         screen: &screen,
         sockets: progress.sockets.then_some(&shared),
         written: true,
+        established: 0,
     };
     let summary = std::thread::scope(|scope| {
         scope.spawn(|| stop_on_signal(signals, &stopper, &over, told).unwrap_or_else(fail));
         if let Some(closes) = closes {
-            scope.spawn(|| sockets::look_on(&shared, closes, &addresses, at, load.interval(), &over));
+            let (targets, interval, connections) = (addresses.as_slice(), load.interval(), &connections);
+            let run = sockets::ObservedRun { targets, begun: at, interval, over: &over, connections };
+            let shared = &shared;
+            scope.spawn(move || sockets::look_on(shared, closes, &run));
         }
         if let Some(terminal) = terminal {
             scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
         }
         let summary = running.watch(|interval| observer.take(interval));
+        connections.store(observer.established, Ordering::Relaxed);
         over.store(true, Ordering::Release);
         summary.map_err(|error| error.to_string())
     })?;
@@ -215,6 +216,8 @@ struct Observer<'a, L: Load> {
     screen: &'a Mutex<Screen>,
     sockets: Option<&'a Shared>,
     written: bool,
+    /// Connections to the targets so far.
+    established: u64,
 }
 
 impl<L: Load> Observer<'_, L> {
@@ -222,6 +225,7 @@ impl<L: Load> Observer<'_, L> {
     /// lets a running thread keep its slice of milliseconds.
     fn take(&mut self, interval: &Interval<RecordOf<L>>) {
         self.series.add(interval);
+        self.established += L::established(&interval.record);
         std::thread::yield_now();
         let look = self.sockets.and_then(Shared::latest);
         let Outlets { exporter, pushes } = &mut self.outlets;

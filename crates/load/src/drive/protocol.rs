@@ -29,6 +29,8 @@ pub(crate) trait Load: Clone + Debug + Send + Sync + 'static {
     fn prepare(self, limits: &Limits) -> Result<PreparedLoad<Self::Kind>, StartError>;
     /// Adds an interval to the totals.
     fn add(whole: &mut RecordOf<Self>, interval: &Interval<RecordOf<Self>>);
+    /// Connections to the targets that were established.
+    fn established(record: &RecordOf<Self>) -> u64;
     /// The text of one progress line.
     fn progress(interval: &Interval<RecordOf<Self>>) -> String;
     /// Adds the Prometheus metrics of this protocol; those of the generator and the sockets are the same for all loads.

@@ -40,6 +40,10 @@ impl Load for WebSocketOptions {
         whole.open = interval.record.open;
     }
 
+    fn established(record: &WebSocketRecord) -> u64 {
+        record.established
+    }
+
     fn progress(interval: &Interval<WebSocketRecord>) -> String {
         let record = &interval.record;
         let mut line = format!(

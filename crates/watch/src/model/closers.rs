@@ -56,7 +56,8 @@ pub struct Closes {
 }
 
 impl Closes {
-    pub(crate) fn sum(self) -> u64 {
+    /// All closes.
+    pub fn sum(self) -> u64 {
         self.this_side + self.peer + self.unknown
     }
 }

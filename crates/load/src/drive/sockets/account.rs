@@ -32,6 +32,14 @@ pub(crate) struct Look {
     pub(crate) closes: Closes,
 }
 
+impl Look {
+    /// Connections whose place is known: open, or closed by a known or unknown side. One that is closing may count twice.
+    pub(crate) fn accounted(&self) -> u64 {
+        let open = self.states.present().filter(|(state, _)| *state != State::TimeWait).map(|(_, count)| count);
+        self.closes.sum() + open.sum::<u64>()
+    }
+}
+
 /// State that is kept between looks.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -267,6 +275,20 @@ mod tests {
         let look = look.finish();
         assert_eq!(look.sent_again, 7);
         assert_eq!(look.closes, Closes { this_side: 1, peer: 1, unknown: 0 });
+    }
+
+    #[test]
+    fn a_death_that_is_reported_late_is_missed_until_then() {
+        let mut account = account();
+        let look = |account: &mut Account| {
+            let mut look = account.look(Duration::from_secs(1), Duration::from_secs(1));
+            look.add(&ours(State::Established, 40_000));
+            look.add(&ours(State::TimeWait, 40_001));
+            look.finish().accounted()
+        };
+        assert_eq!(look(&mut account), 1);
+        account.died(&with_info(&ours(State::Close, 40_001), 0, 102));
+        assert_eq!(look(&mut account), 2);
     }
 
     #[test]

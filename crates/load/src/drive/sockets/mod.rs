@@ -7,7 +7,7 @@ use crate::worker::thread_cpu_ns;
 use account::{Account, Gathering, Look, Looks};
 use sockdiag::{Census, DestroyEvents, Question, Source};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,11 @@ const EVENTS_REST: Duration = Duration::from_millis(50);
 /// After a look, wait this many times the processor time it took. A census of a hundred thousand sockets takes a tenth of a
 /// second, and the load needs the processor.
 const REST_FACTOR: u32 = 20;
+
+/// The kernel reports a dead socket from a work queue, which a busy machine delays. After the end of the load, wait this long
+/// for the reports that are missing, far longer than such delays, and look again this often.
+const REPORTS_MAX: Duration = Duration::from_millis(500);
+const REPORTS_REST: Duration = Duration::from_millis(10);
 
 /// Yield after this many sockets, some fifty microseconds, to a worker that shares this processor. The kernel would let
 /// this thread keep its slice of milliseconds.
@@ -54,16 +59,19 @@ impl Shared {
     }
 }
 
-/// Looks at the sockets from `begun` until the run is over, and once more after that.
-pub(crate) fn look_on(
-    shared: &Shared,
-    closes: Closes,
-    targets: &[SocketAddr],
-    begun: Instant,
-    interval: Duration,
-    over: &AtomicBool,
-) {
-    let mut observer = match SocketObserver::open(closes, targets) {
+/// The run that is observed.
+pub(crate) struct ObservedRun<'a> {
+    pub(crate) targets: &'a [SocketAddr],
+    pub(crate) begun: Instant,
+    pub(crate) interval: Duration,
+    pub(crate) over: &'a AtomicBool,
+    /// Connections that the load has had; set before it is over.
+    pub(crate) connections: &'a AtomicU64,
+}
+
+/// Looks at the sockets until the run is over, and once more after that.
+pub(crate) fn look_on(shared: &Shared, closes: Closes, run: &ObservedRun<'_>) {
+    let mut observer = match SocketObserver::open(closes, run.targets) {
         Ok(observer) => observer,
         Err(problem) => return shared.lock().notes.push(format!("the sockets cannot be observed: {problem}")),
     };
@@ -74,7 +82,7 @@ pub(crate) fn look_on(
             sockets.notes.push(format!("closes between two looks are missed: {reason}"));
         }
     }
-    let looked = look_until_the_end(&mut observer, shared, begun, interval, over);
+    let looked = look_until_the_end(&mut observer, shared, run);
     let mut sockets = shared.lock();
     if let Err(problem) = looked {
         sockets.notes.push(problem);
@@ -84,21 +92,15 @@ pub(crate) fn look_on(
     }
 }
 
-fn look_until_the_end(
-    observer: &mut SocketObserver,
-    shared: &Shared,
-    begun: Instant,
-    interval: Duration,
-    over: &AtomicBool,
-) -> Result<(), String> {
-    let mut due = begun;
+fn look_until_the_end(observer: &mut SocketObserver, shared: &Shared, run: &ObservedRun<'_>) -> Result<(), String> {
+    let mut due = run.begun;
     loop {
-        let is_over = over.load(Ordering::Acquire);
+        let is_over = run.over.load(Ordering::Acquire);
         observer.drain()?;
         let now = Instant::now();
         if is_over || now >= due {
             let spent_ns = thread_cpu_ns();
-            let look = observer.look(begun)?;
+            let look = if is_over { observer.last_look(run)? } else { observer.look(run.begun)? };
             // Processor time, not elapsed time: on a busy machine most of the elapsed time belongs to other threads.
             let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(spent_ns));
             let mut sockets = shared.lock();
@@ -108,7 +110,7 @@ fn look_until_the_end(
                 return Ok(());
             }
             sockets.looks.add(look);
-            due = (due + interval).max(now + took * REST_FACTOR);
+            due = (due + run.interval).max(now + took * REST_FACTOR);
         }
         std::thread::park_timeout(due.saturating_duration_since(Instant::now()).min(EVENTS_REST));
     }
@@ -150,6 +152,21 @@ impl SocketObserver {
         let drained = drained.map_err(|error| format!("the kernel's events cannot be read: {error}"))?;
         self.overruns += u64::from(drained.overruns);
         Ok(())
+    }
+
+    /// The look after the end, with the reports of the sockets that were closed there.
+    fn last_look(&mut self, run: &ObservedRun<'_>) -> Result<Look, String> {
+        let deadline = Instant::now() + REPORTS_MAX;
+        loop {
+            let look = self.look(run.begun)?;
+            let is_complete = look.accounted() >= run.connections.load(Ordering::Relaxed);
+            // Without reports, a second look would count the remnants again.
+            if self.events.is_err() || is_complete || Instant::now() >= deadline {
+                return Ok(look);
+            }
+            std::thread::park_timeout(REPORTS_REST);
+            self.drain()?;
+        }
     }
 
     fn look(&mut self, begun: Instant) -> Result<Look, String> {
