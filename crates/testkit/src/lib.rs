@@ -14,6 +14,7 @@ mod http2_talk;
 pub mod kubernetes;
 mod message;
 pub mod name_server;
+mod namespaces;
 mod nats;
 mod peer;
 mod port;
@@ -36,6 +37,7 @@ pub use crate::http2_service::{Asked, Http2Service};
 pub use crate::http2_talk::{Answer, Http2Talk, http2_block, http2_frame};
 pub use crate::message::{Message, Request, Response};
 pub use crate::name_server::NameServer;
+pub use crate::namespaces::{with_own_mounts, with_own_network};
 pub use crate::nats::Nats;
 pub use crate::peer::{Deaf, Peer, Queued, Refusing, Then};
 pub use crate::port::free_port;
@@ -43,7 +45,7 @@ pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_or_skip, p
 pub use crate::responder::{Habit, Responder, names_responder};
 pub use crate::signal::{Signal, until};
 pub use crate::skip::skip;
-pub use crate::small_disk::{SmallDisk, with_own_mounts};
+pub use crate::small_disk::SmallDisk;
 pub use crate::talk::{Came, End, Talk};
 
 use std::time::Duration;

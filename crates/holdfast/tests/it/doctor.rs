@@ -1,14 +1,13 @@
 //! `holdfast doctor` from the command line: its findings, its exit codes, and its messages if it cannot read something.
 
 use crate::support;
-use crate::support::observer::in_a_namespace;
 use crate::support::{threads_stopped, until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use testkit::Talk;
+use testkit::{Talk, with_own_network};
 
 fn doctor(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -226,7 +225,7 @@ impl Drop for Ended {
 #[test]
 fn a_server_in_another_namespace_is_looked_at_there() {
     let mut there = None;
-    in_a_namespace("a_server_in_another_namespace_is_looked_at_there", || {
+    with_own_network(|| {
         std::fs::write("/proc/sys/net/core/somaxconn", "77").expect("it is this namespace's own");
         let (origin, address) = start_origin();
         let waiting = fill_queue(&origin, address);

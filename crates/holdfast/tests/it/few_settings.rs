@@ -3,11 +3,11 @@
 //! Namespaces need root; without it these tests are reported as skipped, and under CI they fail.
 
 use crate::support;
-use crate::support::observer::in_a_namespace;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use testkit::with_own_network;
 
 /// All settings that the doctor reads.
 const SETTINGS: [&str; 16] = [
@@ -76,7 +76,7 @@ fn said(output: &Output) -> (String, Vec<(String, String)>) {
 
 #[test]
 fn doctor_in_a_namespace_names_missing_privileges() {
-    in_a_namespace("doctor_in_a_namespace_names_missing_privileges", || {
+    with_own_network(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "50000 50999").expect("it is this namespace's own");
         let (unknown, found) = said(&holdfast(&DOCTOR));
         for name in SETTINGS {
@@ -96,7 +96,7 @@ fn doctor_in_a_namespace_names_missing_privileges() {
 
 #[test]
 fn without_any_setting_nothing_is_made_up() {
-    in_a_namespace("without_any_setting_nothing_is_made_up", || {
+    with_own_network(|| {
         let output = without_settings(&DOCTOR);
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let (unknown, found) = said(&output);

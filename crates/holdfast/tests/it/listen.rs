@@ -6,25 +6,7 @@ use crate::support::{DEADLINE, Instance, children, until};
 use std::fs;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-
-/// Runs a test in a network where no other process listens. Its child processes are in the same network.
-#[allow(clippy::print_stderr, reason = "explains why so little was tested")]
-fn in_a_network_of_its_own(test: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
-                eprintln!("no network can be made here: {error}");
-                return;
-            }
-            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is there");
-            assert!(up.success());
-            test();
-        });
-        if let Err(panic) = inside.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
+use testkit::with_own_network;
 
 const SERVERS: &str = "
     server { listen PORT; return 200 all; }
@@ -82,7 +64,7 @@ fn nginx(instance: &Instance, servers: &str) -> Child {
 
 #[test]
 fn an_address_behind_the_socket_of_all_addresses() {
-    in_a_network_of_its_own(|| {
+    with_own_network(|| {
         let mut instance = Instance::new("", SERVERS);
         let port = instance.port.to_string();
         let mut peer = nginx(&instance, &SERVERS.replace("PORT", &port));
@@ -112,7 +94,7 @@ fn an_address_behind_the_socket_of_all_addresses() {
 
 #[test]
 fn specific_bind_beside_wildcard_fails() {
-    in_a_network_of_its_own(|| {
+    with_own_network(|| {
         let servers = "server { listen PORT; return 200 all; } server { listen 127.0.0.1:PORT bind; return 200 one; }";
         let instance = Instance::new("", servers);
         let mut peer = nginx(&instance, &servers.replace("PORT", &instance.port.to_string()));

@@ -3,7 +3,6 @@
 
 use crate::support::farm::FarmAgent;
 use crate::support::load::{load, text};
-use crate::support::observer::in_a_namespace;
 use crate::support::{holdfast, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
-use testkit::Nats;
+use testkit::{Nats, with_own_network};
 
 const AGENTS: usize = 8;
 
@@ -97,7 +96,7 @@ fn during(words: &[&str], what: impl FnOnce()) -> (Option<i32>, String) {
 
 #[test]
 fn lost_agents_are_named_and_others_keep_their_figures() {
-    in_a_namespace("a farm of eight machines", || {
+    with_own_network(|| {
         let network = Network::new();
         let nats = Nats::start("authorization { users = [ { user: farm, password: \"sesame\" } ] }");
         let folder = tempfile::tempdir().expect("a temporary directory");

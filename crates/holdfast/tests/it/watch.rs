@@ -1,11 +1,12 @@
 //! `holdfast watch` as a program: its logs and reports, compared with sockets of the test itself.
 
-use crate::support::observer::{in_a_namespace, without_netlink};
+use crate::support::observer::without_netlink;
 use crate::support::{holdfast, until};
 use std::fs;
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
+use testkit::with_own_network;
 
 fn run(arguments: &[&str]) -> Output {
     holdfast().args(arguments).output().expect("the program starts")
@@ -37,7 +38,7 @@ fn scene() -> (TcpListener, Vec<TcpStream>) {
 
 #[test]
 fn a_log_counts_sockets_and_the_report_shows_them() {
-    in_a_namespace("a_log_counts_sockets_and_the_report_shows_them", || {
+    with_own_network(|| {
         let (listener, _kept) = scene();
         let port = listener.local_addr().expect("bound").port().to_string();
         let folder = tempfile::tempdir().expect("a temporary directory");
@@ -82,7 +83,7 @@ fn a_log_counts_sockets_and_the_report_shows_them() {
 
 #[test]
 fn a_filter_in_ss_s_words_leaves_the_rest_out() {
-    in_a_namespace("a_filter_in_ss_s_words_leaves_the_rest_out", || {
+    with_own_network(|| {
         let (listener, _kept) = scene();
         let port = listener.local_addr().expect("bound").port();
         let filter = format!("state established dport = :{port}");
@@ -109,7 +110,7 @@ fn a_filter_in_ss_s_words_leaves_the_rest_out() {
 
 #[test]
 fn without_netlink_the_sockets_come_from_proc_and_it_says_so() {
-    in_a_namespace("without_netlink_the_sockets_come_from_proc_and_it_says_so", || {
+    with_own_network(|| {
         let (listener, _kept) = scene();
         let port = listener.local_addr().expect("bound").port().to_string();
         let filter = format!("port = :{port}");
@@ -144,7 +145,7 @@ fn reports_a_namespace_without_permission() {
 
 #[test]
 fn json_prints_one_line_per_look() {
-    in_a_namespace("json_prints_one_line_per_look", || {
+    with_own_network(|| {
         use std::io::Write as _;
         let (listener, mut kept) = scene();
         let address = listener.local_addr().expect("bound");

@@ -2,7 +2,7 @@
 //! namespace of the test. `ss` must report the same states. A namespace needs root; without it the test is reported as
 //! skipped, and under CI it fails.
 
-use crate::support::observer::{Observer, in_a_namespace};
+use crate::support::observer::Observer;
 use crate::support::{holdfast, until};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
+use testkit::with_own_network;
 
 /// Runs nftables' commands in this thread's namespace.
 fn nft(commands: &str) {
@@ -77,7 +78,7 @@ fn listener() -> (TcpListener, u16) {
 
 #[test]
 fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
-    in_a_namespace("handshakes_and_closes_that_lost_packets_hold_still_are_seen", || {
+    with_own_network(|| {
         make_chain();
         let scenes: Vec<(TcpListener, u16)> = (0..3).map(|_| listener()).collect();
         let [(opening, opens), (ending, ends), (crossing, crosses)] = &scenes[..] else { panic!("three listeners") };
@@ -132,7 +133,7 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
 
 #[test]
 fn distinguishes_losses_from_slow_readers_and_shows_their_share() {
-    in_a_namespace("distinguishes_losses_from_slow_readers_and_shows_their_share", || {
+    with_own_network(|| {
         make_chain();
         let (listening, port) = listener();
         let observer = observer(&[port]);

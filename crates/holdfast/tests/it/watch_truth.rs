@@ -2,13 +2,14 @@
 //! network namespace of the test, read like Prometheus. A namespace needs root; without it the test is reported as
 //! skipped, and under CI it fails.
 
-use crate::support::observer::{Observer, in_a_namespace};
+use crate::support::observer::Observer;
 use crate::support::{holdfast, until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
+use testkit::with_own_network;
 
 /// Connections closed in each order: 10,000 in total. The close of each side counts.
 const CLOSES: u64 = 2000;
@@ -64,7 +65,7 @@ fn close(listener: &TcpListener, order: Order) {
 
 #[test]
 fn knows_which_side_closed_first_except_for_resets() {
-    in_a_namespace("knows_which_side_closed_first_except_for_resets", || {
+    with_own_network(|| {
         let listeners = Order::ALL.map(|order| (order, TcpListener::bind("127.0.0.1:0").expect("bound")));
         let observer = Observer::start(&[]);
         for _ in 0..CLOSES {
@@ -162,7 +163,7 @@ fn queues_by_us(port: u16) -> BTreeSet<String> {
 
 #[test]
 fn full_queues_have_a_cause_and_match_ss() {
-    in_a_namespace("full_queues_have_a_cause_and_match_ss", || {
+    with_own_network(|| {
         let observer = Observer::start(&[]);
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");

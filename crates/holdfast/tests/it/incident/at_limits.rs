@@ -1,7 +1,6 @@
 //! Limits that are reached: ports, accept queues, descriptors, memory, connections to upstreams.
 
 use super::scene::{Habit, Load, Recorder, Server, figure};
-use crate::support::observer::in_a_namespace;
 use crate::support::{DEADLINE, Instance, children, until};
 use incident::record::wall_clock_ms;
 use socket2::{Domain, Socket, Type};
@@ -10,6 +9,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
+use testkit::with_own_network;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -21,7 +21,7 @@ fn start(top: &str, servers: &str) -> Instance {
 
 #[test]
 fn exhausted_ports_are_named_with_their_destination() {
-    in_a_namespace("exhausted_ports_are_named_with_their_destination", || {
+    with_own_network(|| {
         let write = |name: &str, value: &str| {
             fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("it is this namespace's own");
         };
@@ -72,7 +72,7 @@ fn ask(stream: &TcpStream, path: &str) -> u16 {
 
 #[test]
 fn a_full_accept_queue_is_named_with_its_listener() {
-    in_a_namespace("a_full_accept_queue_is_named_with_its_listener", || {
+    with_own_network(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         socket.bind(&any.into()).expect("bound");
@@ -103,91 +103,100 @@ fn a_full_accept_queue_is_named_with_its_listener() {
 
 #[test]
 fn a_process_without_descriptors_is_named() {
-    let peer = Server::start(false);
-    let mut instance = Instance::new(
-        "",
-        &format!(
-            "server {{ listen 127.0.0.1:PORT; keepalive_timeout 60s; location / {{ proxy_pass http://{}; }} }}",
-            peer.address
-        ),
-    );
-    instance.start_as(|command| {
-        let mut limited = Command::new("sh");
-        limited.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-        limited
+    with_own_network(|| {
+        let peer = Server::start(false);
+        let mut instance = Instance::new(
+            "",
+            &format!(
+                "server {{ listen 127.0.0.1:PORT; keepalive_timeout 60s; location / {{ proxy_pass http://{}; }} }}",
+                peer.address
+            ),
+        );
+        instance.start_as(|command| {
+            let mut limited = Command::new("sh");
+            limited
+                .args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""])
+                .arg(command.get_program())
+                .args(command.get_args());
+            limited
+        });
+        let worker = children(instance.pid())[0];
+        let recorder = Recorder::beside(&instance);
+        recorder.record_baseline();
+        // Requests without their bodies are not closed to make room.
+        let mut taken = Vec::new();
+        until("no descriptor is left", || {
+            let mut stream = TcpStream::connect(("127.0.0.1", instance.port)).expect("the kernel accepts");
+            stream.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
+            taken.push(stream);
+            instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)")
+        });
+        let effect_ms = wall_clock_ms();
+        let claim = recorder.assert_names("descriptors-exhausted", &format!("holdfast {worker}"), effect_ms);
+        assert!(figure(&claim, "open descriptors").1.ends_with("of 64"), "{claim:#}");
     });
-    let worker = children(instance.pid())[0];
-    let recorder = Recorder::beside(&instance);
-    recorder.record_baseline();
-    // Requests without their bodies are not closed to make room.
-    let mut taken = Vec::new();
-    until("no descriptor is left", || {
-        let mut stream = TcpStream::connect(("127.0.0.1", instance.port)).expect("the kernel accepts");
-        stream.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
-        taken.push(stream);
-        instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)")
-    });
-    let effect_ms = wall_clock_ms();
-    let claim = recorder.assert_names("descriptors-exhausted", &format!("holdfast {worker}"), effect_ms);
-    assert!(figure(&claim, "open descriptors").1.ends_with("of 64"), "{claim:#}");
 }
 
 #[test]
 fn a_used_up_memory_budget_is_named() {
-    let peer = Server::start(false);
-    let instance = start(
-        "memory_budget 2m;",
-        &format!(
-            "server {{ listen 127.0.0.1:PORT sndbuf=16k; location / {{ proxy_pass http://{}; proxy_buffers 64 16k; proxy_busy_buffers_size 32k; \
+    with_own_network(|| {
+        let peer = Server::start(false);
+        let instance = start(
+            "memory_budget 2m;",
+            &format!(
+                "server {{ listen 127.0.0.1:PORT sndbuf=16k; location / {{ proxy_pass http://{}; proxy_buffers 64 16k; proxy_busy_buffers_size 32k; \
              proxy_max_temp_file_size 0; }} }}",
-            peer.address
-        ),
-    );
-    let recorder = Recorder::beside(&instance);
-    recorder.record_baseline();
-    // Clients that do not read large responses.
-    peer.set(Habit::Answers(Duration::ZERO, 2_000_000));
-    let mut readers = Vec::new();
-    until("the budget is used up", || {
-        if readers.len() < 200
-            && let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port))
-            && stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()
-        {
-            readers.push(stream);
+                peer.address
+            ),
+        );
+        let recorder = Recorder::beside(&instance);
+        recorder.record_baseline();
+        // Clients that do not read large responses.
+        peer.set(Habit::Answers(Duration::ZERO, 2_000_000));
+        let mut readers = Vec::new();
+        until("the budget is used up", || {
+            if readers.len() < 200
+                && let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port))
+                && stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()
+            {
+                readers.push(stream);
+            }
+            instance.text("logs/error.log").contains("memory_budget of")
+        });
+        let effect_ms = wall_clock_ms();
+        // More come while it lasts.
+        for _ in 0..10 {
+            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port)) {
+                let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                readers.push(stream);
+            }
         }
-        instance.text("logs/error.log").contains("memory_budget of")
+        let claim = recorder.assert_names("memory-budget", "", effect_ms);
+        assert!(figure(&claim, "memory claimed").1.ends_with("of 2048 KB"), "{claim:#}");
+        drop(readers);
     });
-    let effect_ms = wall_clock_ms();
-    // More come while it lasts.
-    for _ in 0..10 {
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port)) {
-            let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            readers.push(stream);
-        }
-    }
-    let claim = recorder.assert_names("memory-budget", "", effect_ms);
-    assert!(figure(&claim, "memory claimed").1.ends_with("of 2048 KB"), "{claim:#}");
-    drop(readers);
 }
 
 #[test]
 fn a_pool_that_is_too_small_for_the_load_is_named() {
-    let peer = Server::start(true);
-    peer.set(Habit::Answers(Duration::from_millis(50), 2));
-    let instance = start(
-        "",
-        &format!(
-            "upstream app {{ server {} max_fails=0; max_connections 2 queue=2 timeout=200ms; keepalive 2; }}
+    with_own_network(|| {
+        let peer = Server::start(true);
+        peer.set(Habit::Answers(Duration::from_millis(50), 2));
+        let instance = start(
+            "",
+            &format!(
+                "upstream app {{ server {} max_fails=0; max_connections 2 queue=2 timeout=200ms; keepalive 2; }}
              server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://app; proxy_http_version 1.1; \
              proxy_set_header Connection \"\"; }} }}",
-            peer.address
-        ),
-    );
-    let recorder = Recorder::beside(&instance);
-    let mut load = Load::start(instance.port, 1, PAUSE);
-    recorder.record_baseline();
-    let more_ms = load.add(12, PAUSE);
-    let effect_ms = load.first_failure(more_ms);
-    let claim = recorder.assert_names("pool-exhausted", "app", effect_ms);
-    assert_eq!(figure(&claim, "connections in use").1, "2");
+                peer.address
+            ),
+        );
+        let recorder = Recorder::beside(&instance);
+        let mut load = Load::start(instance.port, 1, PAUSE);
+        recorder.record_baseline();
+        let more_ms = load.add(12, PAUSE);
+        let effect_ms = load.first_failure(more_ms);
+        let claim = recorder.assert_names("pool-exhausted", "app", effect_ms);
+        assert_eq!(figure(&claim, "connections in use").1, "2");
+    });
 }

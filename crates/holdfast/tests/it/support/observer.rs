@@ -2,30 +2,12 @@
 
 use super::{holdfast, until};
 use nix::libc::{AF_NETLINK, EPROTONOSUPPORT, SYS_socket};
-use nix::sched::{CloneFlags, unshare};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
-/// Runs the work in a thread with its own network namespace.
-pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let worked = scope.spawn(|| {
-            if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-                return testkit::skip(&format!("{name} needs root, for a network namespace"));
-            }
-            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is installed");
-            assert!(up.success());
-            work();
-        });
-        if let Err(panic) = worked.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
+use std::process::{Child, Stdio};
 
 /// Runs the work in a thread where the kernel refuses netlink to the thread and its children, as sandboxes do.
 pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
