@@ -16,6 +16,9 @@ use testkit::{Peer, Response, Talk};
 /// Between two looks at a state.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// The end of a replica's log that a failed test prints, in bytes: some hundred lines.
+const SAID_BYTES_MAX: usize = 16 << 10;
+
 /// The ports of a replica in its own network.
 pub(super) const HTTP: u16 = 8080;
 const HTTPS: u16 = 8443;
@@ -28,13 +31,15 @@ pub(super) struct Scene<'a> {
     pub(super) namespace: String,
     /// The program under test.
     pub(super) program: PathBuf,
-    /// Where its logs go; those of the test if there is none.
+    /// Where its logs go; without one, a test that fails prints them.
     pub(super) log: Option<File>,
 }
 
 /// A running replica.
 pub(super) struct Replica {
     child: Child,
+    /// What it has logged.
+    said: tempfile::NamedTempFile,
     pub(super) http: SocketAddr,
     pub(super) https: SocketAddr,
     health: SocketAddr,
@@ -92,13 +97,14 @@ impl<'a> Scene<'a> {
             .args(flags)
             .env("POD_NAMESPACE", &self.namespace)
             .stdin(Stdio::null());
-        if let Some(log) = &self.log {
-            let output = || log.try_clone().expect("a descriptor");
-            command.stdout(output()).stderr(output());
-        }
+        let said = tempfile::NamedTempFile::new().expect("a file");
+        // Both outputs append; otherwise one would overwrite the other.
+        let own = || File::options().append(true).open(said.path()).expect("it was made");
+        let output = || self.log.as_ref().map_or_else(own, |log| log.try_clone().expect("a descriptor"));
+        command.stdout(output()).stderr(output());
         let child = command.spawn().expect("holdfast starts");
         let reach = |port: u16| self.network.reach((self.network.address(), port).into());
-        Replica { child, http: reach(http), https: reach(https), health: reach(health) }
+        Replica { child, said, http: reach(http), https: reach(https), health: reach(health) }
     }
 
     /// A Pod that answers with its name, and its address among the Pods.
@@ -257,9 +263,14 @@ impl Replica {
 }
 
 impl Drop for Replica {
+    #[allow(clippy::print_stderr, reason = "a failed test shows the replica's log")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let said = std::fs::read(self.said.path()).unwrap_or_default();
+            eprintln!("{}", String::from_utf8_lossy(&said[said.len().saturating_sub(SAID_BYTES_MAX)..]));
+        }
     }
 }
 

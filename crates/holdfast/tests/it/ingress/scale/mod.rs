@@ -93,11 +93,8 @@ fn a_large_cluster_is_served_soon_and_changes_take_effect() {
     if let Some(program) = std::env::var_os("HOLDFAST_SCALE_BINARY") {
         scene.program = program.into();
     }
-    // Thousands of lines would hide the figures.
-    scene.log = Some(match std::env::var_os("HOLDFAST_SCALE_RECORD") {
-        Some(record) => File::create(Path::new(&record).with_extension("log")).expect("a log"),
-        None => tempfile::tempfile().expect("a temporary file"),
-    });
+    scene.log = std::env::var_os("HOLDFAST_SCALE_RECORD")
+        .map(|record| File::create(Path::new(&record).with_extension("log")).expect("a log"));
     let _pods = Pods::start(&scene.network);
     let mut figures = Figures {
         ingresses: size.ingresses,
