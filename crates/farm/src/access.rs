@@ -151,7 +151,8 @@ impl Access {
             Some(Secret::Token(file)) => options.token(secret_of(file)?),
             Some(Secret::Key(file)) => options.nkey(secret_of(file)?),
             Some(Secret::Credentials(file)) => options
-                .credentials(&secret_of(file)?)
+                // The parser wants a line end behind the last line.
+                .credentials(&format!("{}\n", secret_of(file)?))
                 .map_err(|error| FarmError::Access(format!("{}: no file of credentials: {error}", file.display())))?,
         };
         options.connect(self.server.clone()).await.map_err(|error| self.explain(&error))

@@ -24,6 +24,7 @@ mod load_bad_input;
 mod load_events;
 mod load_farm;
 mod load_farm_access;
+mod load_farm_installed;
 mod load_farm_network;
 mod load_live;
 mod load_page;

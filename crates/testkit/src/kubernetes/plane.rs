@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Controllers that tests need. Without the node's own, which would evict Pods of a node that renews no lease.
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,daemonset-controller,endpointslice-controller,\
-                           namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+                           namespace-controller,garbage-collector-controller,serviceaccount-controller,job-controller,\
                            root-ca-certificate-publisher-controller";
 /// Between two looks at a state of the control plane.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -23,7 +23,11 @@ impl FarmAgent {
     pub(crate) fn start_as(around: impl FnOnce(Command) -> Command, url: &str, name: &str, more: &[&str]) -> Self {
         let mut command = holdfast();
         command.args(["load", "agent", url, "--name", name]).args(more);
-        let mut command = around(command);
+        Self::spawned(around(command), name)
+    }
+
+    /// An agent that this command starts.
+    pub(crate) fn spawned(mut command: Command, name: &str) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the agent starts");
         let mut errors = BufReader::new(child.stderr.take().expect("piped"));
         let (mut said, mut line) = (String::new(), String::new());

@@ -4,6 +4,7 @@
 pub(crate) mod farm;
 pub(crate) mod load;
 pub(crate) mod machine;
+pub(crate) mod nats_accounts;
 pub(crate) mod numbered;
 pub(crate) mod observer;
 pub(crate) mod pebble;
