@@ -96,7 +96,7 @@ fn exec_start(values: &BTreeMap<&str, String>) -> Vec<String> {
 }
 
 #[test]
-fn the_service_of_an_agent_starts_with_the_files_that_its_head_names() {
+fn service_of_an_agent_starts_with_the_files_it_names() {
     let (authority, accounts) = (Authority::new("farm"), Accounts::new());
     let folder = tempfile::tempdir().expect("a temporary directory");
     let (certificate, key) = authority.issue(&["127.0.0.1"]).write(folder.path(), "server");
