@@ -127,7 +127,7 @@ fn counters(figures: &Figures) -> Vec<Row> {
         ("relists_total", "Lists that were read again because a watch had expired.", count(&figures.relists)),
         ("watch_failures_total", "Lists and watches that failed.", count(&figures.watch_failures)),
         ("webhook_reviews_total", "Reviews that the admission webhook answered.", count(&webhook.reviews)),
-        ("webhook_refusals_total", "Ingresses that the admission webhook refused.", count(&webhook.refusals)),
+        ("webhook_refusals_total", "Objects that the admission webhook refused.", count(&webhook.refusals)),
         ("webhook_errors_total", "Requests to the admission webhook that got an error.", count(&webhook.errors)),
     ]
 }

@@ -28,6 +28,25 @@ pub enum Trust {
     Anyone,
 }
 
+/// A name that a certificate lists (RFC 5280, 4.2.1.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlternativeName {
+    /// A host name. One that begins with `*.` is compared as it is.
+    Dns(String),
+    /// A URI, compared as it is.
+    Uri(String),
+}
+
+impl std::fmt::Display for AlternativeName {
+    /// As OpenSSL's configuration files have it.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dns(name) => write!(out, "DNS:{name}"),
+            Self::Uri(uri) => write!(out, "URI:{uri}"),
+        }
+    }
+}
+
 /// Used as the name of a server when no name is sent or verified.
 const NAMELESS: &str = "nameless.invalid";
 
@@ -54,6 +73,7 @@ impl ClientSide {
             resume: true,
             send_name: true,
             depth: usize::MAX,
+            alternatives: Vec::new(),
             revocations: Revocations::default(),
         }
     }
@@ -136,6 +156,7 @@ pub struct ClientSideBuilder {
     resume: bool,
     send_name: bool,
     depth: usize,
+    alternatives: Vec<AlternativeName>,
     revocations: Revocations,
 }
 
@@ -188,6 +209,13 @@ impl ClientSideBuilder {
         self
     }
 
+    /// `proxy_ssl_verify_san`: the certificate must list one of these, in place of the name that the client asks for. None: it must
+    /// be for that name.
+    pub fn alternatives(mut self, names: Vec<AlternativeName>) -> Self {
+        self.alternatives = names;
+        self
+    }
+
     /// `proxy_ssl_crl`.
     pub fn revocations(mut self, revocations: Revocations) -> Self {
         self.revocations = revocations;
@@ -198,7 +226,7 @@ impl ClientSideBuilder {
     pub fn build(self) -> Result<ClientSide, SetupError> {
         let identity = self.identity();
         let provider = Arc::new(names::provider(&self.ciphers, &self.curves));
-        let verifier = verifier(&self.trust, self.depth, self.revocations)?;
+        let verifier = verifier(&self.trust, self.depth, self.alternatives, self.revocations)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&self.protocols.versions())
             .map_err(|error| SetupError::Refused(error.to_string()))?
@@ -235,6 +263,7 @@ impl ClientSideBuilder {
         }
         add(self.revocations.identity());
         add(&(self.depth as u64).to_be_bytes());
+        add(format!("{:?}", self.alternatives).as_bytes());
         add(&[u8::from(self.resume), u8::from(self.send_name)]);
         let words = (&self.protocols, self.ciphers.names(), &self.curves, &self.alpn);
         add(format!("{words:?}").as_bytes());

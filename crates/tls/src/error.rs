@@ -1,7 +1,7 @@
 //! Errors of a connection, and errors while sides are set up. Each error has nginx's phrase for the error log, a short name for
 //! counters, and the side that is at fault.
 
-use crate::verifier::{is_without_authority, verify_words};
+use crate::verifier::{is_without_authority, none_listed, verify_words};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Which side has to act on a failed connection.
@@ -131,6 +131,9 @@ impl TlsError {
             Some(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => {
                 format!("upstream SSL certificate does not match \"{name}\"")
             }
+            Some(error) if let Some(names) = none_listed(error) => {
+                format!("upstream SSL certificate does not match \"{names}\"")
+            }
             Some(error) => {
                 let (number, words) = verify_words(error);
                 format!("upstream SSL certificate verify error: ({number}:{words})")
@@ -220,6 +223,7 @@ fn key_of(error: &Error) -> &'static str {
             CertificateError::UnknownIssuer => "certificate_unknown_issuer",
             error if is_without_authority(error) => "certificate_unknown_issuer",
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "certificate_name",
+            error if none_listed(error).is_some() => "certificate_name",
             CertificateError::Revoked => "certificate_revoked",
             _ => "certificate_invalid",
         },

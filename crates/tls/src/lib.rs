@@ -65,7 +65,7 @@ mod version1;
 
 pub use acme::{ACME_PROTOCOL, CertificateRequest, KeyKind, account_key, challenge_side, new_account_key};
 pub use client::digest;
-pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
+pub use client::{AlternativeName, ClientSide, ClientSideBuilder, Trust, is_server_name};
 pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};

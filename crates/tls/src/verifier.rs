@@ -1,7 +1,7 @@
 //! Which servers a client trusts: it checks the chain and the name of the certificate, with OpenSSL's words for errors. `client`
 //! makes one verifier for its settings.
 
-use crate::client::Trust;
+use crate::client::{AlternativeName, Trust};
 use crate::error::SetupError;
 use crate::pair::{is_for, parse, read_authorities, seconds, validity};
 use crate::peer::{Chains, Revocations, verify_error_number, without_authority};
@@ -19,6 +19,7 @@ use x509_parser::extensions::GeneralName;
 pub(crate) fn verifier(
     trust: &Trust,
     depth: usize,
+    alternatives: Vec<AlternativeName>,
     revocations: Revocations,
 ) -> Result<Arc<dyn ServerCertVerifier>, SetupError> {
     let authorities = match trust {
@@ -40,7 +41,7 @@ pub(crate) fn verifier(
     };
     let chains = Chains { revocations, depth, ..Chains::new(&readable)? };
     let named = if matches!(trust, Trust::Authorities(_)) { readable } else { Vec::new() };
-    Ok(Arc::new(Believing { chains, named, anyone: matches!(trust, Trust::Anyone) }))
+    Ok(Arc::new(Believing { chains, named, alternatives, anyone: matches!(trust, Trust::Anyone) }))
 }
 
 thread_local! {
@@ -65,6 +66,8 @@ struct Believing {
     chains: Chains,
     /// Certificates of authorities that were named.
     named: Vec<CertificateDer<'static>>,
+    /// The certificate must list one of them, in place of the name that was asked for.
+    alternatives: Vec<AlternativeName>,
     anyone: bool,
 }
 
@@ -134,6 +137,40 @@ fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result
     verified
 }
 
+/// Whether the certificate lists one of these names.
+fn verify_alternatives(end_entity: &CertificateDer<'_>, wanted: &[AlternativeName]) -> Result<(), Error> {
+    let parsed = parse(end_entity).ok_or(CertificateError::BadEncoding)?;
+    let listed = parsed.subject_alternative_name().ok().flatten();
+    let listed = listed.iter().flat_map(|listed| &listed.value.general_names);
+    let is_wanted = |name: &GeneralName<'_>| {
+        wanted.iter().any(|wanted| match (wanted, name) {
+            (AlternativeName::Dns(wanted), GeneralName::DNSName(name)) => {
+                name.eq_ignore_ascii_case(wanted) || is_for(name, wanted)
+            }
+            (AlternativeName::Uri(wanted), GeneralName::URI(name)) => name == wanted,
+            _ => false,
+        })
+    };
+    if listed.into_iter().any(is_wanted) {
+        return Ok(());
+    }
+    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(NoneListed(wanted.join(", ")))))))
+}
+
+/// A certificate that lists none of the names that it must have.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoneListed(String);
+
+/// The names that a certificate should have had one of, if that is what is wrong with it.
+pub(crate) fn none_listed(error: &CertificateError) -> Option<&str> {
+    match error {
+        CertificateError::Other(OtherError(other)) => other.downcast_ref::<NoneListed>().map(|names| names.0.as_str()),
+        _ => None,
+    }
+}
+
 impl ServerCertVerifier for Believing {
     fn verify_server_cert(
         &self,
@@ -145,7 +182,11 @@ impl ServerCertVerifier for Believing {
     ) -> Result<ServerCertVerified, Error> {
         if !self.anyone {
             self.verify_chain(end_entity, intermediates, now)?;
-            verify_name(end_entity, server_name)?;
+            if self.alternatives.is_empty() {
+                verify_name(end_entity, server_name)?;
+            } else {
+                verify_alternatives(end_entity, &self.alternatives)?;
+            }
         }
         Ok(ServerCertVerified::assertion())
     }

@@ -103,7 +103,7 @@ pub use upstream::{
     Balance, ConnectionCap, Http2Ping, Keepalive, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamPeer,
     UpstreamServer, UpstreamSettings,
 };
-pub use upstream_tls::UpstreamTlsSettings;
+pub use upstream_tls::{SubjectName, UpstreamTlsSettings};
 pub use user_id::{UserIdExpiry, UserIdMode, UserIdSettings};
 
 /// A whole configuration.

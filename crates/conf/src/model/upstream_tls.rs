@@ -3,6 +3,7 @@
 
 use super::settings::{At, settings};
 use super::tls::{CertificateCache, parse_certificate_cache, parse_protocol as parse_alpn};
+use crate::diagnostic::Diagnostic;
 use crate::source::{FileId, Span};
 use crate::tree::Word;
 use crate::value::plain::{parse_choice, parse_flag, parse_u32};
@@ -17,6 +18,8 @@ settings! {
         name: Option<Template> = None, "proxy_ssl_name" => option(Template::parse);
         /// Whether the upstream's certificate is verified.
         verify: bool = false, "proxy_ssl_verify" => value(parse_flag);
+        /// Names of which the certificate must list one, in place of the name for SNI; an empty list: that name.
+        verify_san: Vec<SubjectName> = Vec::new(), "proxy_ssl_verify_san" => each(parse_subject_name);
         /// Certificates between the upstream's and the authority's, at most.
         verify_depth: u32 = 1, "proxy_ssl_verify_depth" => value(parse_u32);
         /// Authorities; `None`: those of the system.
@@ -44,6 +47,15 @@ settings! {
     }
 }
 
+/// A name of a certificate, written as in OpenSSL's configuration files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubjectName {
+    /// `DNS:example.com`
+    Dns(String),
+    /// `URI:spiffe://example.com/app`
+    Uri(String),
+}
+
 const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
 /// A default value, with an empty place.
@@ -58,6 +70,16 @@ fn default_protocols() -> Vec<Located<String>> {
 fn parse_protocol(_name: &str, word: &Word) -> Parsed<Located<String>> {
     parse_choice(word, &PROTOCOLS.map(|known| (known, ())))?;
     Ok(Located::of(word))
+}
+
+fn parse_subject_name(name: &str, word: &Word) -> Parsed<SubjectName> {
+    let text = word.text();
+    match text.split_once(':') {
+        Some(("DNS", host)) if !host.is_empty() => Ok(SubjectName::Dns(host.to_owned())),
+        Some(("URI", uri)) if !uri.is_empty() => Ok(SubjectName::Uri(uri.to_owned())),
+        _ => Err(Diagnostic::error(word.span, format!("invalid name \"{text}\" in \"{name}\""))
+            .with_hint("write `DNS:` or `URI:` before a name, such as `DNS:example.com`")),
+    }
 }
 
 /// A file; an empty name cancels an inherited one.

@@ -1,7 +1,7 @@
 //! Holdfast's own directives, in nginx's grammar.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::directives;
+use super::rows::{GRPC_TLS, PROXY_TLS, STREAM_TLS, UWSGI_TLS, directives};
 
 directives! {
     module "holdfast";
@@ -50,6 +50,22 @@ directives! {
          count. After it the client gets 504, or a response that has begun breaks off. `0`: no limit. Tunnels and responses from \
          a cache have none; the limit of a gRPC call is what its client sends as `grpc-timeout`.",
         "proxy_request_timeout 10s;";
+    "proxy_ssl_verify_san" (1..) "DNS:name | URI:uri ..." in Http | Server | Location, Value since "holdfast", With(PROXY_TLS) =>
+        "Names of which the certificate of the peer must list one, where it is verified, in place of the name for SNI: host names, and \
+         URIs as SPIFFE has them. The common name does not count.",
+        "proxy_ssl_verify_san DNS:api.example.com URI:spiffe://example.com/api;";
+    "grpc_ssl_verify_san" (1..) "DNS:name | URI:uri ..." in Http | Server | Location, Value since "holdfast", With(GRPC_TLS) =>
+        "Names of which the certificate of the peer must list one, where it is verified, in place of the name for SNI: host names, and \
+         URIs as SPIFFE has them. The common name does not count.",
+        "grpc_ssl_verify_san DNS:api.example.com URI:spiffe://example.com/api;";
+    "uwsgi_ssl_verify_san" (1..) "DNS:name | URI:uri ..." in Http | Server | Location, Value since "holdfast", With(UWSGI_TLS) =>
+        "Names of which the certificate of the peer must list one, where it is verified, in place of the name for SNI: host names, and \
+         URIs as SPIFFE has them. The common name does not count.",
+        "uwsgi_ssl_verify_san DNS:api.example.com URI:spiffe://example.com/api;";
+    "proxy_ssl_verify_san" (1..) "DNS:name | URI:uri ..." in Stream | StreamServer, Value since "holdfast", With(STREAM_TLS) =>
+        "Names of which the certificate of the peer must list one, where it is verified, in place of the name for SNI: host names, and \
+         URIs as SPIFFE has them. The common name does not count.",
+        "proxy_ssl_verify_san DNS:db.example.com;";
     "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Yes =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
         "bare_line_feeds off;";

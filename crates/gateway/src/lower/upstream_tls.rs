@@ -7,14 +7,14 @@ use crate::lower::proxy::Pass;
 use crate::plan::tls::{MadePairs, PairSource};
 use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan, without_port};
 use conf::diagnostic::Diagnostic;
-use conf::model::UpstreamTlsSettings;
+use conf::model::{SubjectName, UpstreamTlsSettings};
 use conf::source::Span;
 use conf::value::{Located, Template as Written};
 use rules::template::Template;
 use rules::variable::Variable;
 use std::path::Path;
 use std::sync::Arc;
-use tls::{ClientSide, Finding, Pair, Revocations, SetupError, Trust};
+use tls::{AlternativeName, ClientSide, Finding, Pair, Revocations, SetupError, Trust};
 
 /// Settings that were lowered already: locations share inherited ones, and files are read once.
 #[derive(Default)]
@@ -111,6 +111,7 @@ impl Lowering<'_> {
             .ciphers(ciphers)
             .curves(curves)
             .depth(words.verify_depth as usize)
+            .alternatives(words.verify_san.iter().map(alternative).collect())
             .revocations(revocations.unwrap_or_default())
             .resume(words.session_reuse)
             .send_name(words.server_name)
@@ -204,6 +205,13 @@ fn is_made(words: &UpstreamTlsSettings) -> bool {
     words.certificate.is_some()
         && words.certificate_key.is_some()
         && (has_variables(&words.certificate) || has_variables(&words.certificate_key))
+}
+
+fn alternative(written: &SubjectName) -> AlternativeName {
+    match written {
+        SubjectName::Dns(name) => AlternativeName::Dns(name.clone()),
+        SubjectName::Uri(uri) => AlternativeName::Uri(uri.clone()),
+    }
 }
 
 fn openssl_words<'a>(words: &'a UpstreamTlsSettings, family: &str, span: Span) -> OpensslWords<'a> {

@@ -124,7 +124,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", default_value = "holdfast-ingress-leader", help_heading = "Status")]
     election_id: String,
 
-    /// Address of the admission webhook, such as :8443, which reviews Ingresses before they are stored; without it, there is none
+    /// Address of the admission webhook, such as :8443, which reviews Ingresses and routes before they are stored; without it, there is none
     #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true, value_parser = webhook, help_heading = "Admission webhook")]
     validating_webhook: Listening,
     /// Its certificate, in PEM; read again when it changes

@@ -161,9 +161,16 @@ fn webhook_covers_watched_objects_with_a_service_certificate() {
     let text = rendered(&[&values("scoped")]);
     let (_, hook) = text.split_once("kind: ValidatingWebhookConfiguration").expect("a webhook");
     let hook = hook.split("\n---").next().expect("a document");
-    for words in
-        ["failurePolicy: Ignore", "kubernetes.io/metadata.name: shop", "caBundle: ", "name: holdfast-admission"]
-    {
+    for words in [
+        "- name: ingresses.holdfast.dev",
+        "resources: [ingresses]",
+        "- name: routes.holdfast.dev",
+        "resources: [httproutes, grpcroutes]",
+        "failurePolicy: Ignore",
+        "kubernetes.io/metadata.name: shop",
+        "caBundle: ",
+        "name: holdfast-admission",
+    ] {
         assert!(hook.contains(words), "{words}: {hook}");
     }
     assert!(text.contains("secretName: holdfast-admission") && text.contains("optional: true"));
@@ -175,6 +182,10 @@ fn webhook_covers_watched_objects_with_a_service_certificate() {
     assert!(with_manager.contains("cert-manager.io/inject-ca-from: holdfast/holdfast-admission"));
     assert!(with_manager.contains("holdfast-admission.holdfast.svc") && !with_manager.contains("tls.key: "));
     assert!(with_manager.contains("- port: webhook"), "the network policy lets the API server in");
+    assert!(
+        !with_manager.contains("routes.holdfast.dev"),
+        "the controller may not read routes without the Gateway API"
+    );
     assert!(!rendered(&[]).contains("admission"), "it is off");
 }
 

@@ -3,7 +3,7 @@
 use super::grants::GROUP;
 use super::secrets::{Lookup, Reasons, by_age};
 use super::status::{Condition, Fault, conditions};
-use crate::objects::gateway::{BackendTlsPolicy, ObjectReference};
+use crate::objects::gateway::{BackendTlsPolicy, ObjectReference, SubjectAltName};
 use crate::translation::FileSource;
 use crate::{Cluster, Kind, Name, ObjectName, StatusWish};
 use serde_json::json;
@@ -12,11 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most ancestors in the status of a policy, as the API allows.
 const ANCESTORS_MAX: usize = 16;
 
+/// Longest name in `subjectAltNames`, as the API has it.
+const NAME_BYTES_MAX: usize = 253;
+
 /// What is verified of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verification {
-    /// For SNI, and the name in the certificate.
+    /// For SNI, and the name in the certificate unless it has others.
     pub(crate) hostname: String,
+    /// Names of which the certificate needs one, in the words of `proxy_ssl_verify_san`; empty: `hostname`.
+    pub(crate) names: Vec<String>,
     /// Empty: the authorities of the system.
     pub(crate) authorities: Vec<FileSource>,
 }
@@ -114,10 +119,10 @@ fn verification(object: &BackendTlsPolicy, lookup: Lookup<'_>) -> (Result<Verifi
     let written = &object.spec.validation;
     let (authorities, unresolved) = authorities(object, &written.ca_certificate_refs, lookup);
     let hostname = written.hostname.to_ascii_lowercase();
-    let is_plain =
-        |name: &crate::objects::gateway::SubjectAltName| name.kind == "Hostname" && name.hostname == hostname;
-    let refused = if !written.subject_alt_names.iter().all(is_plain) {
-        Some(Fault::new("Invalid", "subjectAltNames other than the hostname are not supported"))
+    let names: Result<Vec<String>, Fault> = written.subject_alt_names.iter().map(subject_name).collect();
+    let (names, fault) = names.map_or_else(|fault| (Vec::new(), Some(fault)), |names| (names, None));
+    let refused = if fault.is_some() {
+        fault
     } else if written.ca_certificate_refs.is_empty() {
         let known = written.well_known_ca_certificates.as_deref();
         (known != Some("System")).then(|| {
@@ -127,7 +132,22 @@ fn verification(object: &BackendTlsPolicy, lookup: Lookup<'_>) -> (Result<Verifi
     } else {
         authorities.is_empty().then(|| Fault::new("NoValidCACertificate", "no caCertificateRef can be used"))
     };
-    (refused.map_or(Ok(Verification { hostname, authorities }), Err), unresolved)
+    (refused.map_or(Ok(Verification { hostname, names, authorities }), Err), unresolved)
+}
+
+/// A name as a word of `proxy_ssl_verify_san`.
+fn subject_name(name: &SubjectAltName) -> Result<String, Fault> {
+    let unusable =
+        |value: &str| value.is_empty() || value.len() > NAME_BYTES_MAX || value.chars().any(char::is_control);
+    let (word, value) = match name.kind.as_str() {
+        "Hostname" => ("DNS", name.hostname.to_ascii_lowercase()),
+        "URI" => ("URI", name.uri.clone()),
+        other => return Err(Fault::new("Invalid", format!("subjectAltNames of type {other:?} are not supported"))),
+    };
+    if unusable(&value) {
+        return Err(Fault::new("Invalid", format!("subjectAltNames has the unusable name {value:?}")));
+    }
+    Ok(format!("{word}:{value}"))
 }
 
 fn authorities(

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// What works, in the words of the conformance suite. In the order of the alphabet, as the API wants it.
-pub const SUPPORTED_FEATURES: [&str; 43] = [
+pub const SUPPORTED_FEATURES: [&str; 44] = [
     "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",

@@ -68,6 +68,9 @@ pub(crate) fn lines(
         out.push(line("ssl_server_name", "on"));
         let name = assembly.data(&verification.hostname);
         out.push(line("ssl_name", &name));
+        if !verification.names.is_empty() {
+            out.push(origin.line(&format!("{kind}_ssl_verify_san"), &verification.names));
+        }
         if let Some(authority) = verification.authorities.first() {
             let path = assembly.file(authority.clone());
             out.push(line("ssl_trusted_certificate", &path));

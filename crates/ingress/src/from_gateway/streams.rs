@@ -250,6 +250,9 @@ fn backend_tls_lines(
         origin.line("proxy_ssl_server_name", ["on"]),
         origin.line("proxy_ssl_name", [&verification.hostname]),
     ];
+    if !verification.names.is_empty() {
+        lines.push(origin.line("proxy_ssl_verify_san", &verification.names));
+    }
     if let Some(authority) = verification.authorities.first() {
         let path = assembly.file(authority.clone());
         lines.push(origin.line("proxy_ssl_trusted_certificate", [path]));

@@ -142,8 +142,6 @@ pub struct HttpFilter {
     pub url_rewrite: Option<UrlRewriteFilter>,
     /// Cross-origin requests.
     pub cors: Option<CorsFilter>,
-    /// A service that decides: not supported.
-    pub external_auth: Option<serde_json::Value>,
     /// A filter of an implementation: not supported.
     pub extension_ref: Option<ObjectReference>,
 }

@@ -12,7 +12,7 @@ fn judged(world: &World, name: &str) -> Judgement {
     let mut cluster = world.cluster.clone();
     let name = Name::new("shop", name);
     let ingress = cluster.ingresses.remove(&name).expect("it is in the world");
-    judge(&cluster, &world.settings, Ingress::clone(&ingress))
+    judge(&cluster, &world.settings, Ingress::clone(&ingress).into())
 }
 
 /// The judgement about a single Ingress.
@@ -32,7 +32,7 @@ pub(crate) fn agrees(world: &World, namespace: &str, name: &str) {
     let translation = ingress::translate(&world.cluster, &world.settings);
     let mut cluster = world.cluster.clone();
     let ingress = cluster.ingresses.remove(&Name::new(namespace, name)).expect("it is in the world");
-    let said = judge(&cluster, &world.settings, Ingress::clone(&ingress));
+    let said = judge(&cluster, &world.settings, Ingress::clone(&ingress).into());
     let said: BTreeSet<&str> = said.refused.iter().map(|finding| finding.message.as_str()).collect();
     let of_contents = |message: &str| {
         ["there is no Secret", "there is no ConfigMap", "has no key"].iter().any(|it| message.contains(it))
@@ -113,13 +113,13 @@ fn an_older_ingress_takes_no_path_from_a_younger_one() {
     world.ingress("other/young", json!({}), one("shop.test", "/a", "a"));
     let mut changed = Ingress::clone(&world.cluster.ingresses[&Name::new("shop", "front")]);
     changed.spec.rules = serde_json::from_value(json!([rule("shop.test", "/a", "b")])).unwrap();
-    let found = judge(&world.cluster, &world.settings, changed.clone());
+    let found = judge(&world.cluster, &world.settings, changed.clone().into());
     assert_eq!(reasons(&found.refused), ["Conflict"]);
     assert!(found.refused[0].message.starts_with("Ingress other/young would lose a path"), "{found:?}");
     // It has the path already: another change of it is no new conflict.
     ingress::cluster::insert(&mut world.cluster.ingresses, changed.clone());
     changed.metadata.annotations.insert(format!("{PREFIX}/proxy-body-size"), "8m".into());
-    assert!(judge(&world.cluster, &world.settings, changed).refused.is_empty());
+    assert!(judge(&world.cluster, &world.settings, changed.into()).refused.is_empty());
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn other_classes_and_objects_that_end_are_not_judged() {
     assert_eq!(judged(&world, "front"), Judgement::default());
     world.ingress("front", json!({"enable-modsecurity": "true"}), one("shop.test", "/", "a"));
     let mut ending = Ingress::clone(&world.cluster.ingresses[&Name::new("shop", "front")]);
-    assert!(!judge(&world.cluster, &world.settings, ending.clone()).refused.is_empty());
+    assert!(!judge(&world.cluster, &world.settings, ending.clone().into()).refused.is_empty());
     ending.metadata.deletion_timestamp = Some("2026-01-02T00:00:00Z".into());
-    assert_eq!(judge(&world.cluster, &world.settings, ending), Judgement::default());
+    assert_eq!(judge(&world.cluster, &world.settings, ending.into()), Judgement::default());
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn labels_and_foreign_annotations_ask_for_nothing() {
     let mut new = old.clone();
     new.metadata.annotations.insert("example.com/owner".into(), "x".into());
     new.metadata.labels.insert("a".into(), "b".into());
-    assert!(asks_the_same(&world.settings, &old, &new));
+    assert!(asks_the_same(&world.settings, &old.clone().into(), &new.clone().into()));
     new.metadata.annotations.insert(format!("{PREFIX}/app-root"), "/x".into());
-    assert!(!asks_the_same(&world.settings, &old, &new));
+    assert!(!asks_the_same(&world.settings, &old.into(), &new.into()));
 }

@@ -1,7 +1,7 @@
-//! The validating admission webhook: HTTPS on a port and a thread of its own. It translates the Ingress of a review in
+//! The validating admission webhook: HTTPS on a port and a thread of its own. It translates the object of a review in
 //! memory and answers. It starts no process, asks no name server, reads no file but its certificate, and changes nothing.
 //!
-//! It is an aid, not a guard: the controller leaves out a bad Ingress in any case. So every limit ends with an error for
+//! It is an aid, not a guard: the controller leaves out what is bad in any case. So every limit ends with an error for
 //! the API server, and never costs traffic or the watches.
 
 mod certificate;
@@ -124,13 +124,13 @@ fn judge_of(inner: &Arc<Inner>, settings: &Settings) -> Box<Judge> {
         let mut cluster = inner.known().ok_or("the objects of the cluster are not known yet")?;
         // Nothing of an answer may depend on them.
         cluster.secrets.clear();
-        if !inner.watches(&cluster, &new.metadata.namespace) {
+        if !inner.watches(&cluster, &new.metadata().namespace) {
             return Ok(Judgement::default());
         }
         let asks_nothing_new = old.is_some_and(|old| asks_the_same(&settings, &old, &new));
         let mut found = judge(&cluster, &settings, new);
         if asks_nothing_new {
-            // Labels and finalizers of an Ingress from before the webhook can be changed.
+            // Labels and finalizers of an object from before the webhook can be changed.
             let refused = std::mem::take(&mut found.refused);
             found.warnings.splice(0..0, refused);
         }
@@ -322,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn reviews_are_answered_and_counted() {
         let server = server(|change| {
-            let object = ObjectName { kind: Kind::Ingress, name: change.new.metadata.key() };
+            let object = ObjectName { kind: Kind::Ingress, name: change.new.metadata().key() };
             let (level, message) = (Level::Refused, "\"x\" is no host".to_owned());
             Ok(Judgement {
                 refused: vec![Finding { object, level, reason: "WrongHost", message }],

@@ -3,8 +3,9 @@
 //! The structs are our own: `kube`'s come with a library for patches, which a validating webhook does not need, and keep the
 //! whole object as a tree of JSON, which takes many times the memory of the text.
 
-use ingress::admission::{Judgement, advice};
+use ingress::admission::{Judgement, Reviewed, advice};
 use ingress::objects::networking::Ingress;
+use ingress::objects::routes::{GrpcRoute, HttpRoute};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
@@ -15,7 +16,7 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 const WARNINGS_MAX: usize = 16;
 /// Longest warning, in characters: the API server cuts it off after 256 when there are many.
 const WARNING_CHARS_MAX: usize = 250;
-/// Longest reason of a refusal, in characters: it is read in a terminal, and an Ingress can have many wrong lines.
+/// Longest reason of a refusal, in characters: it is read in a terminal, and an object can have many wrong lines.
 const REFUSAL_CHARS_MAX: usize = 4096;
 
 #[derive(Deserialize)]
@@ -56,17 +57,17 @@ fn none<T>() -> Option<T> {
 /// Why a review has no answer. The failure policy of the webhook decides then.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// The body is not a review of an Ingress.
+    /// The body is not a review of an object that is reviewed here.
     Wrong(String),
     /// The replica cannot judge now.
     Unavailable(&'static str),
 }
 
-/// An Ingress that may be stored, and its present version.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An object that may be stored, and its present version.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    pub(crate) new: Ingress,
-    pub(crate) old: Option<Ingress>,
+    pub(crate) new: Reviewed,
+    pub(crate) old: Option<Reviewed>,
 }
 
 /// An answer.
@@ -75,6 +76,9 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     pub(crate) is_refusal: bool,
 }
+
+/// Reads the identity of a review, and the change that it is about.
+type ReadChange = fn(&[u8]) -> Result<(String, Change), Unanswered>;
 
 /// Answers a review.
 pub(crate) fn answer(
@@ -87,37 +91,51 @@ pub(crate) fn answer(
     if head.api_version != API_VERSION || head.kind != "AdmissionReview" {
         return Err(Unanswered::Wrong(format!("not an AdmissionReview of {API_VERSION}")));
     }
-    if !matches!(group.as_str(), "networking.k8s.io" | "extensions") || kind != "Ingress" {
-        let found = format!("{kind}.{group}");
-        return Err(Unanswered::Wrong(format!("only Ingresses are reviewed here, not {}", shown(&found, 100))));
-    }
+    let change: ReadChange = match (group.as_str(), kind.as_str()) {
+        ("networking.k8s.io" | "extensions", "Ingress") => change_of::<Ingress>,
+        ("gateway.networking.k8s.io", "HTTPRoute") => change_of::<HttpRoute>,
+        ("gateway.networking.k8s.io", "GRPCRoute") => change_of::<GrpcRoute>,
+        _ => {
+            let found = shown(&format!("{kind}.{group}"), 100);
+            return Err(Unanswered::Wrong(format!(
+                "Ingresses, HTTPRoutes and GRPCRoutes are reviewed here, not {found}"
+            )));
+        }
+    };
     if !matches!(head.request.operation.as_str(), "CREATE" | "UPDATE") {
         return respond(&head.request.uid, &Judgement::default(), "");
     }
-    let Request { uid, namespace, name, object, old_object, .. } = read::<Ingress>(body)?.request;
-    let Some(mut new) = object else { return Err(Unanswered::Wrong("the review has no object".to_owned())) };
+    let (uid, change) = change(body)?;
+    let object = change.new.object().to_string();
+    respond(&uid, &judge(change).map_err(Unanswered::Unavailable)?, &object)
+}
+
+/// [`ReadChange`] for a kind.
+fn change_of<T: DeserializeOwned + Into<Reviewed>>(body: &[u8]) -> Result<(String, Change), Unanswered> {
+    let Request { uid, namespace, name, object, old_object, .. } = read::<T>(body)?.request;
+    let Some(object) = object else { return Err(Unanswered::Wrong("the review has no object".to_owned())) };
+    let mut new: Reviewed = object.into();
     // The API server decides about the place of an object, not its text.
-    new.metadata.namespace = namespace;
-    if new.metadata.name.is_empty() {
-        new.metadata.name = if name.is_empty() { "new".to_owned() } else { name };
+    let metadata = new.metadata_mut();
+    metadata.namespace = namespace;
+    if metadata.name.is_empty() {
+        metadata.name = if name.is_empty() { "new".to_owned() } else { name };
     }
-    let name = new.metadata.key().to_string();
-    let judgement = judge(Change { new, old: old_object }).map_err(Unanswered::Unavailable)?;
-    respond(&uid, &judgement, &name)
+    Ok((uid, Change { new, old: old_object.map(Into::into) }))
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Review<T>, Unanswered> {
     serde_json::from_slice(body).map_err(|error| Unanswered::Wrong(format!("not a review: {error}")))
 }
 
-fn respond(uid: &str, judgement: &Judgement, name: &str) -> Result<Answer, Unanswered> {
+fn respond(uid: &str, judgement: &Judgement, object: &str) -> Result<Answer, Unanswered> {
     let warnings = judgement.warnings.iter().take(WARNINGS_MAX);
     let warnings: Vec<String> = warnings.map(|it| shown(&it.message, WARNING_CHARS_MAX)).collect();
     let refused = &judgement.refused;
     let mut response = json!({"uid": uid, "allowed": refused.is_empty(), "warnings": warnings});
     if !refused.is_empty() {
         let lines = refused.iter().map(|it| format!("{}: {}. To mend it, {}.", it.reason, it.message, advice(it)));
-        let text = format!("Holdfast would not serve Ingress {name}. {}", lines.collect::<Vec<_>>().join(" "));
+        let text = format!("Holdfast would not serve {object}. {}", lines.collect::<Vec<_>>().join(" "));
         let message = shown(&text, REFUSAL_CHARS_MAX);
         response["status"] = json!({"status": "Failure", "code": 400, "reason": "BadRequest", "message": message});
     }
@@ -178,7 +196,7 @@ mod tests {
     fn a_good_ingress_is_allowed_with_its_uid_and_warnings() {
         let body = review(&ingress(), "CREATE", &json!({"metadata": {"namespace": "elsewhere"}, "spec": {}}));
         let answer = answer(&body, |change| {
-            assert_eq!(change.new.metadata.key(), Name::new("shop", "front"), "the request decides about the place");
+            assert_eq!(change.new.object().to_string(), "Ingress shop/front", "the request decides about the place");
             Ok(Judgement { warnings: judgement(&["a\nb"]).refused, ..Judgement::default() })
         });
         let response = &json_of(answer)["response"];
@@ -216,7 +234,10 @@ mod tests {
         assert!(wrong(&review(&ingress(), "CREATE", &Value::Null)).contains("no object"));
         assert!(wrong(&review(&ingress(), "CREATE", &json!({"spec": {"rules": "x"}}))).contains("not a review"));
         let pod = json!({"group": "", "version": "v1", "kind": "Pod"});
-        assert_eq!(wrong(&review(&pod, "CREATE", &json!({}))), "only Ingresses are reviewed here, not Pod.");
+        assert_eq!(
+            wrong(&review(&pod, "CREATE", &json!({}))),
+            "Ingresses, HTTPRoutes and GRPCRoutes are reviewed here, not Pod."
+        );
         let old = String::from_utf8(review(&ingress(), "CREATE", &json!({}))).expect("text");
         assert!(
             wrong(old.replace(API_VERSION, "admission.k8s.io/v1beta1").as_bytes()).contains("not an AdmissionReview")

@@ -1,6 +1,6 @@
 //! `proxy_pass` and its settings.
 
-use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect};
+use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect, SubjectName};
 
 use super::{fixed, found, http, locations};
 
@@ -236,6 +236,16 @@ fn words_of_tls_are_inherited_and_checked() {
     assert_eq!((b.conf_commands.len(), b.protocols[0].value.as_str(), b.crl.is_some()), (1, "TLSv1.2", false));
     let wrong = |words: &str| found(&format!("server {{ location / {{ {words} }} }}"));
     assert_eq!(wrong("proxy_ssl_protocols TLSv1.4;"), ["invalid value \"TLSv1.4\" <- TLSv1.4"]);
+    let here = locations(
+        "proxy_ssl_verify_san DNS:a.test URI:spiffe://x/y; location /a { } location /b { proxy_ssl_verify_san DNS:b:c; }",
+    );
+    let [a, b] = [0, 1].map(|index| &here[index].settings.upstream_tls.verify_san);
+    assert_eq!(*a, [SubjectName::Dns("a.test".into()), SubjectName::Uri("spiffe://x/y".into())]);
+    assert_eq!(*b, [SubjectName::Dns("b:c".into())]);
+    for name in ["a.test", "IP:127.0.0.1", "DNS:", "dns:a.test"] {
+        let expected = format!("invalid name \"{name}\" in \"proxy_ssl_verify_san\" <- {name}");
+        assert_eq!(wrong(&format!("proxy_ssl_verify_san DNS:a.test {name};")), [expected]);
+    }
     assert_eq!(wrong("proxy_ssl_verify_depth x;"), ["\"proxy_ssl_verify_depth\" directive invalid number <- x"]);
     let cache = wrong("proxy_ssl_certificate_cache inactive=5s;");
     assert!(cache[0].starts_with("\"proxy_ssl_certificate_cache\" must have the \"max\" parameter"), "{cache:?}");

@@ -2,7 +2,7 @@
 
 use crate::upstream_tls::peer::{Authority, Files, Issued, SecurePeer};
 use crate::upstream_tls::site::{ask, fails, site, text};
-use rcgen::{DnType, date_time_ymd};
+use rcgen::{DnType, SanType, date_time_ymd};
 use std::sync::Arc;
 use testkit::Gateway;
 use tls::{ClientCheck, Protocol, Protocols};
@@ -27,6 +27,72 @@ fn a_certificate_of_the_authority_and_for_the_name_is_believed() {
         assert_eq!(ask(&gateway, "/").text(), "1", "{name}");
         assert_eq!(peer.met()[0].sni, None);
     }
+}
+
+#[test]
+fn listed_names_count_in_place_of_the_name_for_sni() {
+    let authority = Authority::new("Authority");
+    let issued = || {
+        authority.issue(&["a.test", "*.wild.test"], |leaf| {
+            leaf.subject_alt_names.push(SanType::URI("spiffe://a.test/shop".try_into().unwrap()));
+            leaf.distinguished_name.push(DnType::CommonName, "common.test");
+        })
+    };
+    let with_names = |names: &str| {
+        let words = format!("sni.test; proxy_ssl_server_name on; proxy_ssl_verify_san {names}");
+        verifying(&issued(), &authority.pem, &words)
+    };
+    for names in [
+        "DNS:a.test",
+        "DNS:A.Test",
+        "DNS:x.wild.test",
+        "DNS:*.wild.test",
+        "URI:spiffe://a.test/shop",
+        "DNS:b.test URI:spiffe://a.test/other DNS:a.test",
+    ] {
+        let (peer, gateway) = with_names(names);
+        assert_eq!(ask(&gateway, "/").text(), "1", "{names}");
+        assert_eq!(peer.met()[0].sni.as_deref(), Some("sni.test"));
+    }
+    for names in [
+        "DNS:sni.test",
+        "DNS:common.test",
+        "DNS:x.y.wild.test",
+        "DNS:spiffe://a.test/shop",
+        "URI:a.test",
+        "URI:spiffe://a.test/SHOP",
+        "URI:spiffe://a.test/shop/x",
+    ] {
+        let (peer, gateway) = with_names(names);
+        fails(&gateway, 502, &format!("upstream SSL certificate does not match \"{names}\" while SSL handshaking"));
+        assert!(peer.met().iter().all(|met| met.targets.is_empty()), "{names}");
+    }
+    // The name alone would match; the authority is asked all the same.
+    let other = Authority::new("Other");
+    let (_peer, gateway) = verifying(&issued(), &other.pem, "a.test; proxy_ssl_verify_san DNS:a.test");
+    fails(&gateway, 502, "upstream SSL certificate verify error: (21:unable to verify the first certificate)");
+}
+
+#[test]
+fn connections_are_not_shared_between_different_listed_names() {
+    let (authority, files) = (Authority::new("Authority"), Files::new());
+    let peer = SecurePeer::counting(authority.usual().side());
+    let trusted = files.write("ca.pem", &authority.pem);
+    let conf = format!(
+        "events {{}} http {{ access_log off; upstream app {{ server {{upstream:0}}; keepalive 8; }}
+            proxy_ssl_verify on; proxy_ssl_name a.test; proxy_ssl_trusted_certificate {trusted};
+            server {{ listen {{listen}};
+                location /good {{ proxy_pass https://app; proxy_ssl_verify_san DNS:b.test; }}
+                location /same {{ proxy_pass https://app; proxy_ssl_verify_san DNS:b.test; }}
+                location /bad {{ proxy_pass https://app; proxy_ssl_verify_san DNS:c.test; }} }} }}"
+    );
+    let gateway = Gateway::start(&conf, &[peer.address()]);
+    for (target, status) in [("/good", 200), ("/bad", 502), ("/same", 200), ("/bad", 502)] {
+        assert_eq!(ask(&gateway, target).status(), status, "{target}");
+    }
+    let served = peer.met().into_iter().filter(|met| !met.targets.is_empty()).collect::<Vec<_>>();
+    assert_eq!(served.len(), 1, "{served:?}");
+    assert_eq!(served[0].targets, ["/good", "/same"]);
 }
 
 #[test]

@@ -6,11 +6,12 @@ use testkit::kubernetes::ControlPlane;
 use testkit::{Peer, Talk};
 
 const GATEWAY_API: &str = "gateway.networking.k8s.io/v1";
+pub(super) const HTTP_ROUTES: &str = "gateway.networking.k8s.io/v1/httproutes";
 /// Requests for which shares of 3 and 1 are looked at.
 const REQUESTS: usize = 400;
 
-/// A class of this scene, a Gateway at the port of the replica, and the replica.
-fn gateway(scene: &Scene<'_>) -> Replica {
+/// A class of this scene and a Gateway at the port of a replica, with the replica's flag for them.
+pub(super) fn gateway(scene: &Scene<'_>) -> String {
     let controller = format!("holdfast.test/{}", scene.namespace);
     let class = json!({"apiVersion": GATEWAY_API, "kind": "GatewayClass", "metadata": {"name": scene.namespace}, "spec": {"controllerName": controller}});
     scene.plane.create(&format!("{GATEWAY_API}/gatewayclasses"), "", &class);
@@ -22,18 +23,28 @@ fn gateway(scene: &Scene<'_>) -> Replica {
         "spec": {"gatewayClassName": scene.namespace, "listeners": listeners},
     });
     scene.plane.create(&format!("{GATEWAY_API}/gateways"), &scene.namespace, &gateway);
-    scene.replica(&[&format!("--gateway-controller-name={controller}")])
+    format!("--gateway-controller-name={controller}")
 }
 
-/// A route of the Gateway for a host.
-fn route(scene: &Scene<'_>, host: &str, rules: &Value) {
-    let route = json!({
+/// The same, and the replica.
+fn replica(scene: &Scene<'_>) -> Replica {
+    scene.replica(&[&gateway(scene)])
+}
+
+/// A route of the Gateway for a host, as a manifest.
+pub(super) fn manifest(scene: &Scene<'_>, kind: &str, host: &str, rules: &Value) -> Value {
+    json!({
         "apiVersion": GATEWAY_API,
-        "kind": "HTTPRoute",
-        "metadata": {"name": host},
+        "kind": kind,
+        "metadata": {"name": host, "namespace": scene.namespace},
         "spec": {"parentRefs": [{"name": "front"}], "hostnames": [host], "rules": rules},
-    });
-    scene.plane.create(&format!("{GATEWAY_API}/httproutes"), &scene.namespace, &route);
+    })
+}
+
+/// A stored route of the Gateway for a host.
+pub(super) fn route(scene: &Scene<'_>, host: &str, rules: &Value) {
+    let route = manifest(scene, "HTTPRoute", host, rules);
+    scene.plane.create(HTTP_ROUTES, &scene.namespace, &route);
 }
 
 /// A Service with one Pod that answers with its name and a field of the request.
@@ -51,7 +62,7 @@ fn echo(scene: &Scene<'_>, name: &'static str) -> Peer {
 #[test]
 fn a_route_shares_matches_and_changes_requests() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
-    let replica = gateway(&scene);
+    let replica = replica(&scene);
     let _pods = [echo(&scene, "one"), echo(&scene, "two")];
     let tag =
         json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "x-tag", "value": "set"}]}});
@@ -79,7 +90,7 @@ fn a_route_shares_matches_and_changes_requests() {
     assert!(answers.iter().all(|body| body.starts_with(b"two") || body.starts_with(b"one")));
     // A quarter, and five standard deviations.
     assert!((56..=144).contains(&of_two), "{of_two} of {REQUESTS}");
-    scene.plane.wait_for(&format!("{GATEWAY_API}/httproutes"), &scene.namespace, "shop.test", "accepted", |route| {
+    scene.plane.wait_for(HTTP_ROUTES, &scene.namespace, "shop.test", "accepted", |route| {
         let conditions = route["status"]["parents"][0]["conditions"].as_array();
         conditions.into_iter().flatten().filter(|it| it["status"] == "True").count() == 2
     });
@@ -88,7 +99,7 @@ fn a_route_shares_matches_and_changes_requests() {
 #[test]
 fn a_backend_that_is_not_there_gets_500() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
-    let replica = gateway(&scene);
+    let replica = replica(&scene);
     let _pod = echo(&scene, "one");
     let to = |name: &str| json!([{"backendRefs": [{"name": name, "port": 80}]}]);
     route(&scene, "good.test", &to("one"));

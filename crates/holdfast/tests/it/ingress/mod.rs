@@ -2,6 +2,7 @@
 //! API server, objects or replicas go away.
 
 mod acme;
+mod busy;
 mod cert_manager;
 mod certificates;
 mod changes;

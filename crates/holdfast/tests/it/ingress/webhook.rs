@@ -1,5 +1,6 @@
 //! The admission webhook: asked by a real API server, and by clients that mean no good.
 
+use super::gateway;
 use super::scene::{INGRESSES, Replica, Scene, wait_until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,18 +25,23 @@ struct Hooked {
 }
 
 fn start(scene: &Scene<'_>, authority: &Authority) -> Hooked {
+    start_with(scene, authority, &[])
+}
+
+fn start_with(scene: &Scene<'_>, authority: &Authority, flags: &[&str]) -> Hooked {
     let folder = tempfile::tempdir().expect("a folder");
     let (certificate, key) = authority.issue(&["127.0.0.1"]).write(folder.path(), "webhook");
-    let replica = scene.replica(&[
-        &format!("--validating-webhook={}:{PORT}", scene.network.address()),
-        &format!("--validating-webhook-certificate={}", certificate.display()),
-        &format!("--validating-webhook-key={}", key.display()),
-    ]);
+    let own = [
+        format!("--validating-webhook={}:{PORT}", scene.network.address()),
+        format!("--validating-webhook-certificate={}", certificate.display()),
+        format!("--validating-webhook-key={}", key.display()),
+    ];
+    let replica = scene.replica(&own.iter().map(String::as_str).chain(flags.iter().copied()).collect::<Vec<_>>());
     let at = scene.network.reach((scene.network.address(), PORT).into());
     Hooked { replica, at, folder }
 }
 
-/// The API server asks the webhook about Ingresses of the test's namespace.
+/// The API server asks the webhook about Ingresses and routes of the test's namespace.
 fn configuration(scene: &Scene<'_>, authority: &Authority, at: SocketAddr) -> Value {
     json!({
         "metadata": {"name": scene.namespace},
@@ -43,8 +49,12 @@ fn configuration(scene: &Scene<'_>, authority: &Authority, at: SocketAddr) -> Va
             "name": "ingresses.holdfast.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "failurePolicy": "Fail", "timeoutSeconds": 10,
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.namespace}},
-            "rules": [{"apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
-                "resources": ["ingresses"]}],
+            "rules": [
+                {"apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["ingresses"]},
+                {"apiGroups": ["gateway.networking.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["httproutes", "grpcroutes"]},
+            ],
             "clientConfig": {"url": format!("https://{at}/networking/v1/ingresses"),
                 "caBundle": STANDARD.encode(authority.pem())},
         }],
@@ -113,6 +123,49 @@ fn webhook_refuses_bad_ingresses_and_warns_about_others() {
     // What was wrong before the webhook came can get labels.
     scene.plane.patch(INGRESSES, &scene.namespace, "before", &json!({"metadata": {"labels": {"a": "b"}}}));
     assert!(hooked.replica.figure("webhook_refusals_total") >= 2 && hooked.replica.figure("webhook_errors_total") == 0);
+    scene.plane.delete(CONFIGURATIONS, "", &scene.namespace);
+}
+
+#[test]
+fn webhook_refuses_routes_that_would_not_be_accepted() {
+    let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
+    let authority = Authority::new("webhook");
+    let flag = gateway::gateway(&scene);
+    let bad = json!([{"matches": [{"path": {"type": "RegularExpression", "value": "/("}}]}]);
+    gateway::route(&scene, "before.test", &bad);
+    let hooked = start_with(&scene, &authority, &[&flag]);
+    let _pod = scene.serve("first.test", "pod");
+    hooked.replica.wait_for("first.test", 200, "pod");
+    let not_accepted = |route: &Value| route["status"]["parents"][0]["conditions"][0]["status"] == "False";
+    scene.plane.wait_for(gateway::HTTP_ROUTES, &scene.namespace, "before.test", "not accepted", not_accepted);
+    scene.plane.create(CONFIGURATIONS, "", &configuration(&scene, &authority, hooked.at));
+    refusal(&scene, "bad");
+
+    let route = |kind: &str, host: &str, rules: &Value| {
+        create(&scene, &gateway::manifest(&scene, kind, host, rules).to_string())
+    };
+    let extension =
+        json!({"type": "ExtensionRef", "extensionRef": {"group": "example.com", "kind": "Lua", "name": "x"}});
+    let call = json!([{"matches": [{"method": {"type": "RegularExpression", "service": "("}}]}]);
+    for (kind, host, rules, words) in [
+        ("HTTPRoute", "regex.test", &bad, "missing closing parenthesis"),
+        ("HTTPRoute", "filter.test", &json!([{"filters": [extension]}]), "filters of kind \"Lua\" are not supported"),
+        ("GRPCRoute", "call.test", &call, "missing closing parenthesis"),
+    ] {
+        let (is_taken, said) = route(kind, host, rules);
+        let begin = format!("Holdfast would not serve {kind} {}/{host}. ", scene.namespace);
+        assert!(!is_taken && said.contains(&begin) && said.contains(words) && said.contains("To mend it"), "{said}");
+    }
+    let to = |service: &str| json!([{"backendRefs": [{"name": service, "port": 80}]}]);
+    let (is_taken, said) = route("HTTPRoute", "good.test", &to("pod"));
+    assert!(is_taken && said.is_empty(), "{said}");
+    hooked.replica.wait_for("good.test", 200, "pod");
+    let (is_taken, said) = route("HTTPRoute", "early.test", &to("later"));
+    assert!(is_taken && said.contains(&format!("Warning: there is no Service {}/later", scene.namespace)), "{said}");
+    // What was wrong before the webhook came can get labels.
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    scene.plane.patch(gateway::HTTP_ROUTES, &scene.namespace, "before.test", &labels);
+    assert_eq!(hooked.replica.figure("webhook_errors_total"), 0);
     scene.plane.delete(CONFIGURATIONS, "", &scene.namespace);
 }
 

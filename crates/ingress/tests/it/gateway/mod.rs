@@ -1,6 +1,7 @@
 //! The Gateway API. Cases have the names of the project's conformance tests where they are about the same.
 #![allow(clippy::needless_pass_by_value)] // cases are written as literals
 
+mod admission;
 mod filters;
 mod http;
 mod listeners;

@@ -1,6 +1,6 @@
 //! `BackendTLSPolicy`.
 
-use super::{Outcome, World, authority, certificate, condition_of, gateway, listener, no, route, rule, yes};
+use super::{Outcome, World, authority, certificate, condition_of, gateway, listener, no, route, route_of, rule, yes};
 use ingress::Kind;
 use serde_json::{Value, json};
 
@@ -65,10 +65,41 @@ fn an_invalid_policy_fails_its_backend() {
         assert_eq!(ancestor(&outcome, "infra/p", "ResolvedRefs"), no(reason));
         assert_eq!(outcome.block("location @http.infra.r.0 {"), "    return 500;\n");
     }
+    for name in [
+        json!({ "type": "Email", "uri": "a@b" }),
+        json!({ "type": "URI", "hostname": "a.test" }),
+        json!({ "type": "URI", "uri": "spiffe://x/\n" }),
+        json!({ "type": "Hostname", "hostname": "a".repeat(254) }),
+    ] {
+        let mut names = with_ca("ca");
+        names["subjectAltNames"] = json!([name]);
+        let outcome = world().add(policy("p", "2026-01-01T00:00:00Z", names)).clean();
+        assert_eq!(ancestor(&outcome, "infra/p", "Accepted"), no("Invalid"));
+        assert_eq!(outcome.block("location @http.infra.r.0 {"), "    return 500;\n");
+    }
+}
+
+#[test]
+fn backend_tls_policy_san_validation() {
     let mut names = with_ca("ca");
-    names["subjectAltNames"] = json!([{ "type": "URI", "uri": "spiffe://x/y" }]);
-    let outcome = world().add(policy("p", "2026-01-01T00:00:00Z", names)).clean();
-    assert_eq!(ancestor(&outcome, "infra/p", "Accepted"), no("Invalid"));
+    names["subjectAltNames"] =
+        json!([{ "type": "Hostname", "hostname": "Other.example.com" }, { "type": "URI", "uri": "spiffe://x/$y;" }]);
+    let outcome = world().add(policy("p", "2026-01-01T00:00:00Z", names.clone())).clean();
+    assert_eq!(ancestor(&outcome, "infra/p", "Accepted"), yes("Accepted"));
+    outcome.has("proxy_ssl_name abc.example.com;");
+    outcome.has("proxy_ssl_verify_san DNS:other.example.com URI:spiffe://x/$y;;");
+    // Calls of gRPC and connections of TLSRoutes are verified in the same way.
+    let calls = json!({ "rules": [{ "backendRefs": [{ "name": "app", "port": 8080 }] }] });
+    let mut secure = gateway("gw", json!([listener("tls", "TLS", 443)]));
+    secure["spec"]["listeners"][0]["tls"] = json!({ "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] });
+    let mut both = World::new();
+    both.add(authority("ca")).add(certificate("infra", "cert")).add(policy("p", "2026-01-01T00:00:00Z", names));
+    both.add(route_of("GRPCRoute", "g", calls.clone()));
+    both.clean().has("grpc_ssl_verify_san DNS:other.example.com URI:spiffe://x/$y;;");
+    let mut calls = calls;
+    calls["hostnames"] = json!(["a.test"]);
+    both.add(secure).add(route_of("TLSRoute", "t", calls));
+    both.clean().has("proxy_ssl_verify_san DNS:other.example.com URI:spiffe://x/$y;;");
 }
 
 #[test]

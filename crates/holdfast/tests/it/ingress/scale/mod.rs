@@ -6,9 +6,9 @@
 
 #![allow(clippy::print_stdout, reason = "tells of a long run")]
 
-mod objects;
-mod pods;
-mod process;
+pub(super) mod objects;
+pub(super) mod pods;
+pub(super) mod process;
 
 use super::scene::{INGRESSES, Replica, Scene, wait_until};
 use nix::sys::signal::Signal;

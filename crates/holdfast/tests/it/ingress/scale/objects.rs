@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::Authority;
 
 /// The port of all Pods.
-pub(super) const POD_PORT: u16 = 9376;
+pub(crate) const POD_PORT: u16 = 9376;
 /// Endpoints of a slice: what the controller of Kubernetes makes.
 const SLICE_MAX: usize = 100;
 /// Every n-th Ingress has a certificate of its own.
@@ -15,25 +15,26 @@ const CERTIFICATE_EACH: usize = 10;
 /// Of a hundred Services one is large, and the large ones have half of the endpoints.
 const LARGE_SHARE: usize = 100;
 /// Services with one endpoint each, which moves from address to address.
-pub(super) const MOVING: usize = 10;
+pub(crate) const MOVING: usize = 10;
 /// Requests to the API server at the same time.
 const CREATORS: usize = 8;
 
-const SLICES: &str = "discovery.k8s.io/v1/endpointslices";
+/// The resource of slices.
+pub(crate) const SLICES: &str = "discovery.k8s.io/v1/endpointslices";
 
 /// How large the cluster is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Size {
-    pub(super) ingresses: usize,
-    pub(super) routes: usize,
-    pub(super) endpoints: usize,
+pub(crate) struct Size {
+    pub(crate) ingresses: usize,
+    pub(crate) routes: usize,
+    pub(crate) endpoints: usize,
     /// Changes of each kind that are measured.
-    pub(super) changes: usize,
+    pub(crate) changes: usize,
 }
 
 impl Size {
     /// Paths of an Ingress.
-    pub(super) fn paths(self) -> usize {
+    pub(crate) fn paths(self) -> usize {
         self.routes.div_ceil(self.ingresses)
     }
 
@@ -43,7 +44,7 @@ impl Size {
     }
 
     /// Services with many endpoints.
-    pub(super) fn large(self) -> usize {
+    pub(crate) fn large(self) -> usize {
         self.services().div_ceil(LARGE_SHARE)
     }
 
@@ -66,13 +67,13 @@ impl Size {
     }
 
     /// Whether a path of an Ingress leads to this address.
-    pub(super) fn leads_to(self, ingress: usize, path: usize, address: &str) -> bool {
+    pub(crate) fn leads_to(self, ingress: usize, path: usize, address: &str) -> bool {
         let number = address.parse::<Ipv4Addr>().map(|ip| u32::from(ip).wrapping_sub(FIRST) as usize);
         number.is_ok_and(|number| self.endpoints_of(self.service_of(ingress, path)).contains(&number))
     }
 
     /// An Ingress with all its paths, and one more if it is changed.
-    pub(super) fn ingress(self, index: usize, class: &str, more: Option<&str>) -> Value {
+    pub(crate) fn ingress(self, index: usize, class: &str, more: Option<&str>) -> Value {
         let path = |path: &str, service: usize| {
             json!({"path": path, "pathType": "Prefix",
                 "backend": {"service": {"name": format!("s{service}"), "port": {"number": 80}}}})
@@ -100,25 +101,25 @@ impl Size {
 }
 
 /// The address of endpoint 0: 10.1.0.0.
-const FIRST: u32 = 0x0a01_0000;
+pub(crate) const FIRST: u32 = 0x0a01_0000;
 /// The addresses of endpoints that move, from 10.64.0.0 on.
 const FIRST_MOVING: u32 = 0x0a40_0000;
 
 /// All addresses of Pods.
-pub(super) const POD_ADDRESSES: &str = "10.0.0.0/9";
+pub(crate) const POD_ADDRESSES: &str = "10.0.0.0/9";
 
 /// The host of an Ingress.
-pub(super) fn host(ingress: usize) -> String {
+pub(crate) fn host(ingress: usize) -> String {
     format!("h{ingress}.test")
 }
 
 /// The host of a Service with an endpoint that moves.
-pub(super) fn moving_host(index: usize) -> String {
+pub(crate) fn moving_host(index: usize) -> String {
     format!("moving{index}.test")
 }
 
 /// The address of such an endpoint after a number of moves.
-pub(super) fn moving_address(index: usize, moves: usize) -> Ipv4Addr {
+pub(crate) fn moving_address(index: usize, moves: usize) -> Ipv4Addr {
     Ipv4Addr::from(FIRST_MOVING + (moves * MOVING + index) as u32)
 }
 
@@ -126,12 +127,13 @@ fn certificate(ingress: usize) -> String {
     format!("certificate{ingress}")
 }
 
-fn service(name: &str) -> Value {
+/// A Service with one port.
+pub(crate) fn service(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"ports": [{"name": "http", "port": 80, "targetPort": POD_PORT}]}})
 }
 
 /// Endpoints as the controller of Kubernetes writes them.
-fn slice(service: &str, serial: usize, addresses: impl IntoIterator<Item = Ipv4Addr>) -> Value {
+pub(crate) fn slice(service: &str, serial: usize, addresses: impl IntoIterator<Item = Ipv4Addr>) -> Value {
     let endpoint = |address: Ipv4Addr| {
         json!({
             "addresses": [address],
@@ -151,7 +153,7 @@ fn slice(service: &str, serial: usize, addresses: impl IntoIterator<Item = Ipv4A
 }
 
 /// Writes all objects; returns how many.
-pub(super) fn create(scene: &Scene<'_>, size: Size) -> usize {
+pub(crate) fn create(scene: &Scene<'_>, size: Size) -> usize {
     let class = scene.namespace.as_str();
     let mut all: Vec<(&str, Value)> = Vec::new();
     let authority = Authority::new("scale");
@@ -196,21 +198,21 @@ pub(super) fn create(scene: &Scene<'_>, size: Size) -> usize {
 }
 
 /// Gives an Ingress one more path.
-pub(super) fn add_path(scene: &Scene<'_>, size: Size, ingress: usize, path: &str) {
+pub(crate) fn add_path(scene: &Scene<'_>, size: Size, ingress: usize, path: &str) {
     let changed = size.ingress(ingress, &scene.namespace, Some(path));
     let patch = json!({"spec": {"rules": changed["spec"]["rules"]}});
     scene.plane.patch(INGRESSES, &scene.namespace, &format!("i{ingress}"), &patch);
 }
 
 /// Moves the endpoint of a Service to its next address.
-pub(super) fn move_endpoint(scene: &Scene<'_>, index: usize, moves: usize) {
+pub(crate) fn move_endpoint(scene: &Scene<'_>, index: usize, moves: usize) {
     let changed = slice(&format!("moving{index}"), 0, [moving_address(index, moves)]);
     let patch = json!({"endpoints": changed["endpoints"]});
     scene.plane.patch(SLICES, &scene.namespace, &format!("moving{index}-0"), &patch);
 }
 
 /// Replaces one address of the first slice of a large Service by another.
-pub(super) fn change_large(scene: &Scene<'_>, size: Size, service: usize, moves: usize) {
+pub(crate) fn change_large(scene: &Scene<'_>, size: Size, service: usize, moves: usize) {
     let numbers = size.endpoints_of(service).take(SLICE_MAX);
     let mut addresses: Vec<Ipv4Addr> = numbers.map(|number| Ipv4Addr::from(FIRST + number as u32)).collect();
     addresses[0] = Ipv4Addr::from(FIRST_MOVING + 0x0001_0000 + moves as u32);
@@ -219,7 +221,7 @@ pub(super) fn change_large(scene: &Scene<'_>, size: Size, service: usize, moves:
 }
 
 /// Gives the first slice of a large Service its first addresses again.
-pub(super) fn restore_large(scene: &Scene<'_>, size: Size, service: usize) {
+pub(crate) fn restore_large(scene: &Scene<'_>, size: Size, service: usize) {
     let numbers = size.endpoints_of(service).take(SLICE_MAX);
     let changed = slice(&format!("s{service}"), 0, numbers.map(|number| Ipv4Addr::from(FIRST + number as u32)));
     scene.plane.patch(SLICES, &scene.namespace, &format!("s{service}-0"), &json!({"endpoints": changed["endpoints"]}));

@@ -24,9 +24,7 @@ pub(super) struct Pods {
 impl Pods {
     /// Makes all addresses of Pods local ones of the node's network, and answers at them.
     pub(super) fn start(network: &Network) -> Self {
-        let mut ip = network.command("ip");
-        let added = ip.args(["route", "add", "local", POD_ADDRESSES, "dev", "lo"]).status().expect("ip starts");
-        assert!(added.success(), "ip route: {added}");
+        add_addresses(network);
         let bound = network.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, POD_PORT)));
         let listener = Arc::new(bound.expect("a free port"));
         let accepting = Arc::clone(&listener);
@@ -38,6 +36,13 @@ impl Pods {
         });
         Self { listener, acceptor: Some(acceptor) }
     }
+}
+
+/// Makes all addresses of Pods local ones of the node's network.
+pub(crate) fn add_addresses(network: &Network) {
+    let mut ip = network.command("ip");
+    let added = ip.args(["route", "add", "local", POD_ADDRESSES, "dev", "lo"]).status().expect("ip starts");
+    assert!(added.success(), "ip route: {added}");
 }
 
 impl Drop for Pods {

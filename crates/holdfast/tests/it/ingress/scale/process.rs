@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(500);
 
 /// CPU time of a process so far: what its threads ran.
-pub(super) fn cpu(process: u32) -> Duration {
+pub(crate) fn cpu(process: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten();
     let ran = threads.filter_map(|thread| {
         // A thread may end meanwhile.
@@ -19,14 +19,14 @@ pub(super) fn cpu(process: u32) -> Duration {
 }
 
 /// A value of `/proc/PID/status`, in KiB.
-pub(super) fn memory_kib(process: u32, name: &str) -> u64 {
+pub(crate) fn memory_kib(process: u32, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).expect("the line is there")
 }
 
 /// Waits until the replica has nothing to do.
-pub(super) fn wait_until_quiet(replica: &Replica) {
+pub(crate) fn wait_until_quiet(replica: &Replica) {
     wait_until("the replica is quiet", || {
         let (before, begun) = (cpu(replica.id()), Instant::now());
         pause(QUIET);
@@ -35,7 +35,7 @@ pub(super) fn wait_until_quiet(replica: &Replica) {
 }
 
 /// Lets some time pass that is measured itself.
-pub(super) fn pause(length: Duration) {
+pub(crate) fn pause(length: Duration) {
     let until = Instant::now() + length;
     while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
         std::thread::park_timeout(rest);

@@ -1,9 +1,9 @@
-//! What the admission webhook says about an Ingress before the API server stores it. Pure: the same translation as for the
-//! configuration that serves, of this Ingress and of those that name one of its hosts, and nothing of it is served.
+//! Ingresses: translated with those that name one of their hosts.
 //!
 //! Contents of Secrets and of `ConfigMap`s of tenants are not known here: where an annotation names one, an empty one takes
 //! its place. So an answer cannot tell what is in them, and an Ingress may come before its Secret.
 
+use super::Judgement;
 use crate::cluster::insert;
 use crate::from_ingress::{CERT_MANAGER, OWN_ACME, SHARED_ACME, is_ours};
 use crate::objects::core::{ConfigMap, Secret};
@@ -21,19 +21,10 @@ const NAME_CONFIG_MAPS: [&str; 3] = ["auth-proxy-set-headers", "custom-headers",
 /// Annotations that name a Secret.
 const NAME_SECRETS: [&str; 3] = ["auth-secret", "auth-tls-secret", "proxy-ssl-secret"];
 
-/// The findings about an Ingress.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judgement {
-    /// What would not be served; with any, the Ingress is refused.
-    pub refused: Vec<Finding>,
-    /// What is worth saying about an Ingress that is stored.
-    pub warnings: Vec<Finding>,
-}
-
 /// Judges an Ingress as it would be stored, beside the objects of the cluster, which may have an older version of it.
-pub fn judge(cluster: &Cluster, settings: &Settings, ingress: Ingress) -> Judgement {
+pub(super) fn judge(cluster: &Cluster, settings: &Settings, ingress: Ingress) -> Judgement {
     let object = ObjectName { kind: Kind::Ingress, name: ingress.metadata.key() };
-    if ingress.metadata.deletion_timestamp.is_some() || !is_ours(cluster, settings, &ingress) {
+    if !is_ours(cluster, settings, &ingress) {
         return Judgement::default();
     }
     let mut before = surroundings(cluster, settings, &ingress);
@@ -61,7 +52,7 @@ pub fn judge(cluster: &Cluster, settings: &Settings, ingress: Ingress) -> Judgem
 }
 
 /// Whether two versions of an Ingress ask for the same, so that nothing new is to be judged.
-pub fn asks_the_same(settings: &Settings, one: &Ingress, two: &Ingress) -> bool {
+pub(super) fn asks_the_same(settings: &Settings, one: &Ingress, two: &Ingress) -> bool {
     let prefix = format!("{}/", settings.annotations_prefix);
     let annotations = |ingress: &Ingress| {
         let all = ingress.metadata.annotations.clone().into_iter();
@@ -71,19 +62,6 @@ pub fn asks_the_same(settings: &Settings, one: &Ingress, two: &Ingress) -> bool 
         all.filter(|(key, _)| matters(key)).collect::<Vec<_>>()
     };
     one.spec == two.spec && annotations(one) == annotations(two)
-}
-
-/// How to mend what a finding says.
-pub fn advice(finding: &Finding) -> &'static str {
-    match finding.reason {
-        "RefusedAnnotation" => "remove the annotation",
-        "WrongAnnotation" => "correct the value of the annotation, or remove it",
-        "WrongHost" => "name a host such as www.example.com or *.example.com",
-        "WrongPath" => "write a path that begins with / and has no control characters",
-        "Conflict" => "choose another host or path, or make it a canary of that Ingress",
-        "TooLarge" => "divide it into several Ingresses",
-        _ => "see the page about annotations in the handbook",
-    }
 }
 
 /// The objects that decide about the Ingress: settings, Services, and Ingresses that name one of its hosts.
