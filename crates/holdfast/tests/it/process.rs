@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use testkit::free_port;
+use testkit::{Running, free_port};
 
 fn returning(text: &str) -> String {
     format!("server {{ listen 127.0.0.1:PORT; location / {{ return 200 \"{text}\"; }} }}")
@@ -271,8 +271,7 @@ fn instance_fetch(port: u16) -> String {
 fn signals_only_the_instance_that_wrote_the_pid_file() {
     let mut instance = Instance::new("", &returning("one"));
     // Another process of this program that does not belong to this instance.
-    let mut other =
-        support::holdfast().args(["origin", "--json"]).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let other = Running::start(support::holdfast().args(["origin", "--json"]));
     let number = other.id();
     let refused = |instance: &Instance, text: &str, word: &str, message: &str| {
         fs::write(instance.path("logs/holdfast.pid"), text).expect("written");
@@ -287,8 +286,7 @@ fn signals_only_the_instance_that_wrote_the_pid_file() {
         refused(&instance, text, "stop", &format!("invalid PID number \"{text}\" in "));
     }
     assert!(lives(number));
-    other.kill().expect("it runs");
-    other.wait().expect("a child of ours");
+    drop(other);
     refused(&instance, &format!("{number}\n"), "stop", "failed (3: No such process)");
     instance.start();
     instance.signal("reload");
@@ -498,11 +496,8 @@ fn quick_mode_serves_without_any_file() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = free_port();
     let to = upstream.local_addr().expect("bound").to_string();
-    let child = support::holdfast()
-        .args(["serve", "--to", &to, "--listen", &port.to_string()])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let mut serving = support::holdfast();
+    let serving = Running::start(serving.args(["serve", "--to", &to, "--listen", &port.to_string()]));
     // The second request may or may not find the first one's connection in the pool.
     std::thread::spawn(move || {
         for stream in upstream.incoming() {
@@ -516,16 +511,13 @@ fn quick_mode_serves_without_any_file() {
     tunnel.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
     let mut through = String::new();
     let ended = tunnel.read_to_string(&mut through);
-    kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
+    serving.signal(Signal::SIGTERM);
     assert!(response.ends_with("quick"), "{response}");
     assert!(ended.is_ok() && through.starts_with("HTTP/1.1 101 ") && through.ends_with("frames"), "{through}");
-    let ended = child.wait_with_output().expect("a child of ours");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(
-        ended.status.success() && said.contains(&format!("open http://127.0.0.1:{port}/ (requests go to {to})")),
-        "{said}"
-    );
-    assert!(!said.contains("[warn]"), "it warns of nothing that it chose itself: {said}");
+    let ended = serving.end();
+    ended.assert_code(0);
+    ended.assert_reports(&[&format!("open http://127.0.0.1:{port}/ (requests go to {to})")]);
+    assert!(!ended.stderr.contains("[warn]"), "it warns of nothing that it chose itself: {}", ended.stderr);
 }
 
 /// Answers requests on a connection: an upgrade with 101 and a close, others with 200.
@@ -544,19 +536,12 @@ fn answer_upgrades(mut stream: TcpStream) {
 
 #[test]
 fn origin_prints_its_address_and_ends_on_signal() {
-    let mut child = support::holdfast()
-        .args(["origin", "--size", "7", "--json"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
-    let listening: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let origin = Running::start(support::holdfast().args(["origin", "--size", "7", "--json"]));
+    let listening: serde_json::Value = serde_json::from_str(&origin.wait_for_output("")).expect("JSON");
     let address = listening["listening"][0].as_str().expect("an address");
     let port = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
     let response = support::fetch(port, "/").expect("an answer");
-    kill(pid(child.id()), Signal::SIGINT).expect("it runs");
+    origin.signal(Signal::SIGINT);
     assert!(response.contains("\r\nContent-Length: 7\r\n"), "{response}");
-    assert!(child.wait().expect("a child of ours").success());
+    origin.end().assert_code(0);
 }

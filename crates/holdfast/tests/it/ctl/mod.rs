@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use testkit::free_port;
+use testkit::{Running, free_port};
 
 /// User of the workers if the tests run as root.
 const WORKERS: &str = "www-data";
@@ -26,7 +26,7 @@ fn is_root() -> bool {
 
 /// The test origin in a process of its own.
 struct Origin {
-    process: std::process::Child,
+    _running: Running,
     address: SocketAddr,
 }
 
@@ -39,18 +39,7 @@ impl Origin {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = support::holdfast();
         command.args(["origin", "--listen", &address.to_string()]).args(flags);
-        let quiet = || std::process::Stdio::null();
-        let process = command.stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
-        let origin = Self { process, address };
-        until("the origin serves", || TcpStream::connect(address).is_ok());
-        origin
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Self { _running: Running::listening(&mut command, address), address }
     }
 }
 

@@ -9,11 +9,12 @@ use serde_json::Value;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use testkit::Running;
 
 /// What an upstream does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +210,7 @@ fn flags(instance: &Instance, cpu: &str) -> Vec<String> {
 /// A running recorder.
 pub(super) struct Recorder {
     folder: tempfile::TempDir,
-    child: Child,
+    _running: Running,
 }
 
 impl Recorder {
@@ -233,7 +234,7 @@ impl Recorder {
             .stderr(std::fs::File::create(folder.path().join("stderr")).expect("made"))
             .spawn()
             .expect("the program starts");
-        Self { folder, child }
+        Self { folder, _running: Running::of(child) }
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -305,13 +306,6 @@ impl Recorder {
             let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap_or_default()).into_owned();
             assert!(!text.contains("SECRET"), "{}", entry.path().display());
         }
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
