@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::{Command, Stdio};
-use testkit::Running;
+use testkit::{Running, Talk};
 
 const SERVER: &str = "server { listen 127.0.0.1:PORT; location = /alive { return 200 alive; } }";
 
@@ -179,16 +179,7 @@ fn serves_on_the_sockets_of_the_unit_and_names_the_others() {
     let mut started = Running::of(shell.spawn().expect("the shell starts"));
     instance.wait_for_line("holdfast serves");
 
-    let answer = {
-        use std::io::{Read as _, Write as _};
-        let mut early = early;
-        early.set_read_timeout(Some(DEADLINE)).expect("set");
-        early.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
-        let mut answer = String::new();
-        early.read_to_string(&mut answer).expect("answered");
-        answer
-    };
-    assert!(answer.ends_with("alive"), "{answer}");
+    assert_eq!(Talk::of(early).get("/alive", "Connection: close\r\n").text(), "alive");
     instance.wait_for_line(&format!(
         "the service manager passes the socket \"spare\" of {spare_address}, and no \"listen\" has this address"
     ));
