@@ -1,10 +1,9 @@
 //! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx. `cargo xtask peers` unpacks them,
 //! or the system has them installed.
 
-use crate::skip;
-use std::io::Write as _;
+use crate::{output_for, skip};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The peer program of that name, from `$HOLDFAST_PEERS`, `target/peers/bin`, or the installed programs.
 ///
@@ -46,16 +45,7 @@ fn find_peer(names: &[&str]) -> Option<PathBuf> {
 /// If it prints a message, or is not found.
 #[track_caller]
 pub fn assert_metrics_are_sound(metrics: &str) {
-    let mut promtool = Command::new(peer_program("promtool"))
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool starts");
-    // The pipe ends with the statement, and with it what promtool reads.
-    promtool.stdin.take().expect("it is piped").write_all(metrics.as_bytes()).expect("promtool reads");
-    let output = promtool.wait_with_output().expect("promtool ends");
+    let output = output_for(Command::new(peer_program("promtool")).args(["check", "metrics"]), metrics);
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }

@@ -4,16 +4,16 @@
 
 use control::Control;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, SRV};
 use testkit::{
-    Gateway, Http2Service, NameServer, Peer, Refusing, Response, assert_metrics_are_sound, peer_or_skip, until,
+    Gateway, Http2Service, NameServer, Peer, Refusing, Response, Running, assert_metrics_are_sound, peer_or_skip, until,
 };
 
 /// A gateway with its control plane. The control plane ends first.
@@ -419,8 +419,7 @@ fn asks_grpcs_own_health_protocol() {
 
 /// A server of Python's grpcio, with the standard health service.
 struct RealServer {
-    child: Child,
-    input: ChildStdin,
+    running: Running,
     address: SocketAddr,
 }
 
@@ -428,30 +427,20 @@ impl RealServer {
     fn start(python: &Path) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/health_server.py");
         let mut command = Command::new(python);
-        let mut child = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).unwrap();
-        let port: u16 = line.trim().parse().expect("the server prints its port");
-        Self { child, input, address: SocketAddr::from(([127, 0, 0, 1], port)) }
+        let running = Running::start_with_input(command.arg(script));
+        let port: u16 = running.wait_for_output("").parse().expect("the server prints its port");
+        Self { running, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
-    fn becomes(&mut self, state: &str) {
-        writeln!(self.input, "{state}").unwrap();
-    }
-}
-
-impl Drop for RealServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn becomes(&self, state: &str) {
+        writeln!(self.running.input(), "{state}").unwrap();
     }
 }
 
 #[test]
 fn asks_a_real_grpc_server_for_its_health() {
     let Some(python) = peer_or_skip(&["python-grpc"]) else { return };
-    let mut server = RealServer::start(&python);
+    let server = RealServer::start(&python);
     let group = "server {upstream:0}; health_check type=grpc grpc_service=shop.Orders interval=10ms;";
     let site = Site::start(group, &[server.address]);
     site.until_state(server.address, "healthy");

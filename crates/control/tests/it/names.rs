@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::{Site, peer};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, AAAA, DnsCode, DnsQuestion, SRV};
-use testkit::{NameServer, Peer, Signal, Talk, peer_program, until};
+use testkit::{NameServer, Peer, Running, Signal, Talk, peer_program, until};
 
 /// A group with the targets of a service as peers, and its status.
 const SERVICE: &str = "
@@ -359,7 +359,7 @@ const DNSMASQ_PORT: u16 = 5300;
 
 /// dnsmasq with a hosts file that it reads again on a signal.
 struct Dnsmasq {
-    process: Child,
+    running: Running,
     hosts: PathBuf,
     address: SocketAddr,
     _folder: tempfile::TempDir,
@@ -374,31 +374,21 @@ impl Dnsmasq {
         // address.
         let [.., high, low] = std::process::id().to_be_bytes();
         let address = SocketAddr::from(([127, 53, high, low], DNSMASQ_PORT));
-        let process = Command::new(peer_program("dnsmasq"))
+        let mut command = Command::new(peer_program("dnsmasq"));
+        command
             .args(["--keep-in-foreground", "--conf-file=/dev/null", "--pid-file=", "--user=", "--group="])
             .args(["--bind-interfaces", "--no-resolv", "--no-hosts", "--local-ttl=1"])
             .args(["--local=/test/", "--srv-host=_http._tcp.app.test,host.test,80"])
             .arg(format!("--listen-address={}", address.ip()))
             .arg(format!("--port={DNSMASQ_PORT}"))
-            .arg(format!("--addn-hosts={}", file.display()))
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        until("dnsmasq to listen", || TcpStream::connect(address).ok());
-        Self { process, hosts: file, address, _folder: folder }
+            .arg(format!("--addn-hosts={}", file.display()));
+        Self { running: Running::listening(&mut command, address), hosts: file, address, _folder: folder }
     }
 
     fn set_hosts(&self, hosts: &str) {
         std::fs::write(&self.hosts, hosts).unwrap();
-        let told = Command::new("kill").args(["-HUP", &self.process.id().to_string()]).status().unwrap();
+        let told = Command::new("kill").args(["-HUP", &self.running.id().to_string()]).status().unwrap();
         assert!(told.success());
-    }
-}
-
-impl Drop for Dnsmasq {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -3,11 +3,11 @@
 
 use crate::applied::{Files, expected, found_on, host};
 use doctor::{Dialect, rules};
-use std::fs::{self, File};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use testkit::{NameServer, Peer, Talk, free_port, peer_or_skip};
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use testkit::{NameServer, Peer, Running, Talk, free_port, peer_or_skip};
 
 /// The programs from `cargo xtask peers`, and their names in the doctor.
 const GENERATIONS: [(&str, Dialect); 3] =
@@ -31,7 +31,7 @@ fn decorated(text: &str, home: &Path, listen: SocketAddr) -> String {
         text = text.replace("server {", &format!("server {{ listen {listen};"));
     }
     format!(
-        "{user}daemon off;\nmaster_process off;\npid {home}/nginx.pid;\nerror_log {home}/error.log;\n{}",
+        "{user}daemon off;\nmaster_process off;\npid {home}/nginx.pid;\nerror_log stderr;\n{}",
         text.replacen("http {", &format!("http {{\naccess_log off; {folders}"), 1)
     )
 }
@@ -89,37 +89,9 @@ fn nginx_takes_each_example_with_its_fix() {
     }
 }
 
-/// A running nginx.
-struct Running {
-    process: Child,
-    home: PathBuf,
-}
-
-impl Running {
-    fn start(program: &Path, home: &Path, text: &str, listen: SocketAddr) -> Self {
-        let said = home.join("said");
-        let mut command = nginx(program, home, text, listen);
-        let child = command.stderr(File::create(&said).expect("made")).spawn().expect("nginx starts");
-        let mut running = Self { process: child, home: home.to_path_buf() };
-        testkit::until("nginx listens", || {
-            let ended = running.process.try_wait().expect("it is ours");
-            assert!(ended.is_none(), "{}\n{text}", fs::read_to_string(&said).unwrap_or_default());
-            TcpStream::connect(listen).ok()
-        });
-        running
-    }
-}
-
-impl Drop for Running {
-    #[allow(clippy::print_stdout)] // a test that fails shows what nginx has to say
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let said = ["nginx.conf", "said", "error.log"].map(|name| fs::read_to_string(self.home.join(name)));
-            println!("nginx: {:?}, {said:?}", self.process.try_wait());
-        }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A running nginx. If the test fails, it shows what it has printed.
+fn run(program: &Path, home: &Path, text: &str, listen: SocketAddr) -> Running {
+    Running::listening(&mut nginx(program, home, text, listen), listen)
 }
 
 /// A configuration, the rule with the fix to apply, the requested path, and the fields that the fix may change.
@@ -268,7 +240,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
             let home = tempfile::tempdir().expect("a folder");
             let listen = here(free_port());
             let seen = |conf: &str| {
-                let _running = Running::start(&program, home.path(), conf, listen);
+                let _running = run(&program, home.path(), conf, listen);
                 wait_until_answered(listen);
                 if case.rule == "name-resolved-once" {
                     // Until the name server has answered, such a group has no peer in nginx.

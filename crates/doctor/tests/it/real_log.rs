@@ -15,9 +15,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::{DEADLINE, peer_program, until};
+use testkit::{DEADLINE, Running, peer_program, until};
 
 /// The range of `connect()` here: so few ports that a test can take all of them.
 const PORTS: std::ops::RangeInclusive<u16> = 40_000..=40_003;
@@ -102,7 +102,7 @@ fn full_queue(domain: Domain, address: &SockAddr) -> (Socket, Vec<Socket>) {
 /// An nginx with its folder, ended with the test.
 struct Nginx {
     folder: tempfile::TempDir,
-    child: Child,
+    running: Running,
     text: String,
 }
 
@@ -119,16 +119,16 @@ impl Nginx {
              proxy_temp_path {path}/proxy;\nfastcgi_temp_path {path}/f;\nuwsgi_temp_path {path}/u;\nscgi_temp_path {path}/s;\n{http}\n}}\n"
         );
         fs::write(folder.path().join("nginx.conf"), &text).expect("written");
-        let child = Self::run(folder.path());
-        let nginx = Self { folder, child, text };
+        let running = Self::run(folder.path());
+        let nginx = Self { folder, running, text };
         until("nginx starts", || nginx.log().contains("start worker process").then_some(()));
         nginx
     }
 
-    fn run(folder: &Path) -> Child {
+    fn run(folder: &Path) -> Running {
         let mut command = Command::new(peer_program("nginx"));
         command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf")).arg("-e").arg(folder.join("error.log"));
-        command.spawn().expect("nginx starts")
+        Running::start(&mut command)
     }
 
     fn log(&self) -> String {
@@ -137,7 +137,7 @@ impl Nginx {
     }
 
     fn worker(&self) -> Pid {
-        let master = self.child.id();
+        let master = self.running.id();
         let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap_or_default();
         Pid::from_raw(children.split_whitespace().next().and_then(|pid| pid.parse().ok()).expect("it has a worker"))
     }
@@ -150,13 +150,6 @@ impl Nginx {
             // The log belongs to another process, which cannot notify this one.
             std::thread::park_timeout(Duration::from_millis(5));
         }
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
-        let _ = self.child.wait();
     }
 }
 
@@ -354,7 +347,7 @@ fn limits_of_the_workers_and_a_taken_port_are_named() {
         // The port is in use now: a second nginx does not start.
         let mut second = Nginx::run(few.folder.path());
         few.wait_for(taken);
-        let _ = second.wait();
+        second.wait();
         drop((asked, few));
 
         fs::write(RANGE, "40000 49999").expect("written");

@@ -3,22 +3,15 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::{Gateway, Response, peer_program, until};
+use testkit::{Gateway, Response, Running, peer_program};
 
 /// A memcached that runs as long as the test.
 struct Memcached {
-    child: Child,
+    _running: Running,
     port: u16,
-}
-
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Memcached {
@@ -28,10 +21,7 @@ impl Memcached {
         if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0 {
             command.args(["-u", "root"]);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let memcached = Self { child, port };
-        until("memcached listens", || TcpStream::connect(("127.0.0.1", port)).ok());
-        memcached
+        Self { _running: Running::listening(&mut command, ([127, 0, 0, 1], port)), port }
     }
 
     fn command(&self, bytes: &[u8], end: &str) -> String {

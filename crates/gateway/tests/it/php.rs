@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use testkit::{Gateway, Talk, peer_program, until};
+use testkit::{Gateway, Running, Talk, peer_program, until};
 
 /// A typical front controller: every URI without a file comes here.
 const INDEX: &str = r"<?php
@@ -29,7 +29,7 @@ switch ($_SERVER['PATH_INFO'] ?? '') {
 
 /// php-fpm with two workers and its own directory.
 pub(crate) struct Fpm {
-    master: Child,
+    master: Running,
     /// Readable for its workers, which run as another user.
     pub(crate) folder: tempfile::TempDir,
 }
@@ -57,9 +57,8 @@ impl Fpm {
         }
         let conf = write(folder.path(), "fpm.conf", &conf);
         let mut command = Command::new(peer_program("php-fpm"));
-        command.args(["-n", "-F", "-y", &conf]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let fpm = Self { master: command.spawn().unwrap(), folder };
-        until("php-fpm listens", || std::os::unix::net::UnixStream::connect(&socket).ok());
+        let fpm = Self { master: Running::start(command.args(["-n", "-F", "-y", &conf])), folder };
+        fpm.master.until("php-fpm listens", || std::os::unix::net::UnixStream::connect(&socket).ok());
         // It listens before its workers have started.
         let children = format!("/proc/{0}/task/{0}/children", fpm.master.id());
         until("php-fpm has workers", || {
@@ -70,21 +69,10 @@ impl Fpm {
     }
 }
 
-impl Drop for Fpm {
-    fn drop(&mut self) {
-        let _ = signal(&self.master, "TERM");
-        let _ = self.master.wait();
-    }
-}
-
 /// php-fpm, and a gateway in front of it.
 struct Site {
     gateway: Gateway,
     fpm: Fpm,
-}
-
-fn signal(child: &Child, signal: &str) -> std::io::Result<std::process::ExitStatus> {
-    Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status()
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
@@ -246,7 +234,7 @@ fn a_reload_of_php_under_load_fails_no_request() {
         let master = site.fpm.master.id();
         let before = std::fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap();
         assert_eq!(before.split_whitespace().count(), 2, "{before}");
-        assert!(signal(&site.fpm.master, "USR2").unwrap().success());
+        assert!(Command::new("kill").args(["-USR2", &master.to_string()]).status().unwrap().success());
         until("new processes answer", || {
             let pid = get(&mut client, "/pid").text();
             (!before.split(' ').any(|child| child == pid)).then_some(())

@@ -2,8 +2,8 @@
 //! sender.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use std::process::{Child, Command, Stdio};
-use testkit::{End, Gateway, Talk, free_port, peer_program, until};
+use std::process::Command;
+use testkit::{End, Gateway, Running, Talk, free_port, peer_program, until};
 
 const TEXT: &str = "events {} http { access_log off; client_header_timeout 1s; server { listen {listen} proxy_protocol; \
     location / { return 200 \"$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr \
@@ -124,16 +124,6 @@ fn connection_opened_before_a_reload_needs_no_header() {
     assert_answers(&mut client, "    [] [] [] []");
 }
 
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// HAProxy in front of the gateway: each of its addresses sends another version.
 #[test]
 fn haproxy_sends_both_versions() {
@@ -154,22 +144,9 @@ fn haproxy_sends_both_versions() {
     );
     let file = gateway.prefix().join("haproxy.cfg");
     std::fs::write(&file, text).unwrap();
-    let child = Command::new(peer_program("haproxy"))
-        .args(["-db", "-f"])
-        .arg(&file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(gateway.prefix().join("haproxy.out")).unwrap())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
+    let haproxy = Running::start(Command::new(peer_program("haproxy")).args(["-db", "-f"]).arg(&file));
     for port in ports {
-        until("haproxy listens", || {
-            let ended = running.0.try_wait().unwrap();
-            let said = || std::fs::read_to_string(gateway.prefix().join("haproxy.out")).unwrap_or_default();
-            assert!(ended.is_none(), "haproxy ended with {ended:?}: {}", said());
-            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
-        });
+        haproxy.until("haproxy listens", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
         let mut client = Talk::connect(([127, 0, 0, 1], port).into());
         client.send(GET);
         let text = client.response().text();

@@ -2,18 +2,18 @@
 //! that and leaves nothing behind. No test here asserts a speed.
 
 use crate::support::load::text;
-use crate::support::{holdfast, pid, until};
+use crate::support::{holdfast, until};
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use report::{Block, Document};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::Running;
 
 /// Runs one demo at a time: without namespaces, all demos share one loopback.
 fn alone() -> MutexGuard<'static, ()> {
@@ -265,17 +265,15 @@ fn interrupt_ends_all_processes_and_prints_results() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = demo(folder.path(), &["--rounds", "50", "--requests", "500", "--seconds", "600"]);
-    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(running.stderr.take().expect("piped")).lines();
+    let running = Running::start(&mut command);
     // A sample is printed after it was taken, before the servers of the next one start.
-    assert!(lines.any(|line| line.expect("text").starts_with("[1/")), "no sample was taken");
+    while !running.wait_for_error("[1/").starts_with("[1/") {}
     until("the servers of the next sample run", || !started_in(folder.path()).is_empty());
-    kill(pid(running.id()), Signal::SIGINT).expect("it runs");
-    let said: Vec<String> = lines.map(|line| line.expect("text")).collect();
-    let mut told = String::new();
-    running.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
-    assert_eq!(running.wait().expect("it ends").code(), Some(1), "{said:?}");
-    assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
+    running.signal(Signal::SIGINT);
+    let ended = running.end();
+    ended.assert_code(1);
+    ended.assert_reports(&["interrupted"]);
+    let told = ended.stdout;
     assert!(
         told.contains("This is partial: pool-throughput/experiment.toml:") && told.contains("requests/s"),
         "{told}"
@@ -283,7 +281,7 @@ fn interrupt_ends_all_processes_and_prints_results() {
     assert_eq!(started_in(folder.path()), [0; 0], "processes are left");
     assert_eq!(left_in(folder.path()), [""; 0]);
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let own = format!("holdfast-lab-{}-", running.id());
+    let own = format!("holdfast-lab-{}-", ended.id);
     let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     assert!(!names.iter().any(|name| name.starts_with(&own)), "{names:?}");
 }

@@ -1,13 +1,12 @@
 //! `holdfast doctor` from the command line: its findings, its exit codes, and its messages if it cannot read something.
 
-use crate::support;
+use crate::support::load::Origin;
 use crate::support::{threads_stopped, until};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use testkit::{Talk, with_own_network};
+use std::process::{Command, Output};
+use testkit::{Running, Talk, with_own_network};
 
 fn doctor(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -83,27 +82,21 @@ fn unreadable_files_are_reported_with_their_place() {
 }
 
 /// Starts the test origin with an accept queue of one, and returns its address.
-fn start_origin() -> (Ended, SocketAddr) {
-    let mut origin = support::holdfast();
-    let origin = origin.args(["origin", "--backlog", "1"]).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut origin = Ended(origin);
-    let mut line = String::new();
-    let mut said = BufReader::new(origin.0.stdout.take().expect("piped"));
-    said.read_line(&mut line).expect("it says where it listens");
-    let address = line.split_whitespace().find_map(|word| word.parse().ok());
-    (origin, address.unwrap_or_else(|| panic!("{line:?}")))
+fn start_origin() -> (Running, SocketAddr) {
+    let Origin { running, address } = Origin::start(&["--backlog", "1"]);
+    (running, address.parse().expect("an address"))
 }
 
 /// Stops the origin and fills its queue. Stopped, it accepts no connection, and a queue of one holds two.
-fn fill_queue(origin: &Ended, address: SocketAddr) -> [TcpStream; 2] {
-    nix::sys::signal::kill(support::pid(origin.0.id()), nix::sys::signal::Signal::SIGSTOP).expect("it runs");
-    until("all of it has stopped", || threads_stopped(origin.0.id()));
+fn fill_queue(origin: &Running, address: SocketAddr) -> [TcpStream; 2] {
+    origin.signal(nix::sys::signal::Signal::SIGSTOP);
+    until("all of it has stopped", || threads_stopped(origin.id()));
     [(); 2].map(|()| TcpStream::connect(address).expect("there is room"))
 }
 
 /// A server with two faults: it does not accept from a queue of one, and it does not close connections.
 struct Careless {
-    process: Ended,
+    process: Running,
     address: SocketAddr,
     _waiting: [TcpStream; 2],
 }
@@ -124,7 +117,7 @@ impl Careless {
     }
 
     fn pid(&self) -> String {
-        self.process.0.id().to_string()
+        self.process.id().to_string()
     }
 
     fn configuration(&self, folder: &tempfile::TempDir) -> String {
@@ -212,16 +205,6 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
     assert_eq!(places("log-ports-exhausted"), (log, Value::from(1)));
 }
 
-/// A process that is killed at the end of the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_in_another_namespace_is_looked_at_there() {
     let mut there = None;
@@ -236,7 +219,7 @@ fn a_server_in_another_namespace_is_looked_at_there() {
     // In this namespace no process listens on the address.
     let conf = format!("events {{}}\nhttp {{\n    server {{ listen {address}; }}\n}}\n");
     let conf = written(&folder, "nginx.conf", &conf);
-    let pid = origin.0.id().to_string();
+    let pid = origin.id().to_string();
     let mut text = String::new();
     until("its queue is seen to be full", || {
         let found = doctor(&["-c", &conf, "--pid", &pid]);
@@ -335,15 +318,14 @@ fn running_nginx_reports_its_version() {
     );
     let conf = written(&folder, "nginx.conf", &conf);
     let mut nginx = Command::new(testkit::peer_program("nginx"));
-    let nginx = nginx.args(["-p", folder.path().to_str().expect("plain"), "-c", &conf]).stderr(Stdio::null()).spawn();
-    let nginx = Ended(nginx.expect("it starts"));
-    until("it listens", || TcpStream::connect(("127.0.0.1", listen)).is_ok());
+    nginx.args(["-p", folder.path().to_str().expect("plain"), "-c", &conf]);
+    let nginx = Running::listening(&mut nginx, ([127, 0, 0, 1], listen));
     // nginx writes the pid file after it listens.
     until("it has a pid file", || std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')));
     let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
     let first = text.lines().next().unwrap_or_default();
     assert!(first.starts_with("Doctor: read as nginx 1."), "{text}");
-    assert!(first.ends_with(&format!("which runs as process {}", nginx.0.id())), "{text}");
+    assert!(first.ends_with(&format!("which runs as process {}", nginx.id())), "{text}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use testkit::kubernetes::ControlPlane;
 use testkit::{free_port, peer_program};
 
@@ -260,14 +260,7 @@ fn leaves(schema: &serde_json::Value, path: &str, paths: &mut BTreeSet<String>) 
 
 /// kubectl with a text on standard input.
 fn kubectl(plane: &ControlPlane, words: &[&str], text: &str) -> String {
-    use std::io::Write as _;
-    let mut command = plane.kubectl();
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("kubectl starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    input.write_all(text.as_bytes()).expect("kubectl reads");
-    drop(input);
-    let output = child.wait_with_output().expect("kubectl ends");
+    let output = testkit::output_for(plane.kubectl().args(words), text);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{words:?}: {message}");
     assert!(!message.to_lowercase().contains("warning"), "{message}");

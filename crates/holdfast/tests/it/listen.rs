@@ -1,12 +1,11 @@
 //! `listen` on one address and on all addresses of the same port: one socket, as in nginx, compared with nginx itself.
 //! Runs in its own network namespace, because a socket for all addresses would be reachable by every host.
 
-use crate::support;
 use crate::support::{DEADLINE, Instance, children, until};
 use std::fs;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use testkit::with_own_network;
+use std::process::Command;
+use testkit::{Running, with_own_network};
 
 const SERVERS: &str = "
     server { listen PORT; return 200 all; }
@@ -48,7 +47,7 @@ fn sockets() -> usize {
 }
 
 /// nginx with the same servers.
-fn nginx(instance: &Instance, servers: &str) -> Child {
+fn nginx(instance: &Instance, servers: &str) -> Running {
     let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {};\n", instance.path("temp").display()))
         .concat();
@@ -58,8 +57,8 @@ fn nginx(instance: &Instance, servers: &str) -> Child {
     );
     fs::write(instance.path("peer.conf"), text).expect("written");
     let mut command = Command::new(testkit::peer_program("nginx"));
-    command.arg("-p").arg(instance.path("")).args(["-c", "peer.conf"]).stderr(Stdio::null());
-    command.spawn().expect("it starts")
+    command.arg("-p").arg(instance.path("")).args(["-c", "peer.conf"]);
+    Running::start(&mut command)
 }
 
 #[test]
@@ -67,12 +66,10 @@ fn an_address_behind_the_socket_of_all_addresses() {
     with_own_network(|| {
         let mut instance = Instance::new("", SERVERS);
         let port = instance.port.to_string();
-        let mut peer = nginx(&instance, &SERVERS.replace("PORT", &port));
+        let peer = nginx(&instance, &SERVERS.replace("PORT", &port));
         until("nginx listens", || TcpStream::connect(("::1", instance.port)).is_ok());
         let its = (sockets(), ANSWERS.map(|(address, host, _)| ask(&connect(address, instance.port), host)));
-        // After SIGKILL the workers of nginx would run on; after SIGTERM the master ends them.
-        nix::sys::signal::kill(support::pid(peer.id()), nix::sys::signal::Signal::SIGTERM).expect("it runs");
-        peer.wait().expect("a child of ours");
+        drop(peer);
         instance.start();
         let ours = (sockets(), ANSWERS.map(|(address, host, _)| ask(&connect(address, instance.port), host)));
         assert_eq!(ours, its);
@@ -97,8 +94,8 @@ fn specific_bind_beside_wildcard_fails() {
     with_own_network(|| {
         let servers = "server { listen PORT; return 200 all; } server { listen 127.0.0.1:PORT bind; return 200 one; }";
         let instance = Instance::new("", servers);
-        let mut peer = nginx(&instance, &servers.replace("PORT", &instance.port.to_string()));
-        let its = peer.wait().expect("a child of ours");
+        let peer = nginx(&instance, &servers.replace("PORT", &instance.port.to_string()));
+        let its = peer.end().status;
         let ours = instance.run(&["-g", "daemon off;"]);
         assert_eq!((its.success(), ours.status.success()), (false, false));
         let text = String::from_utf8_lossy(&ours.stderr).into_owned();

@@ -1,47 +1,15 @@
 //! `holdfast load` as a process, against `holdfast origin`: its output, its files, and its exit codes. No test here
 //! asserts a speed.
 
-use crate::support::load::{load, text};
-use crate::support::{holdfast, pid, until};
-use nix::sys::signal::{Signal, kill};
+use crate::support::load::{Origin, load, start, text};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-
-/// A running origin, ended when dropped.
-struct Origin {
-    child: Child,
-    address: String,
-}
-
-impl Origin {
-    fn start() -> Self {
-        let mut command = holdfast();
-        command.args(["origin"]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut line).expect("it says where it listens");
-        let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
-        Self { child, address }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_report_names_everything_and_files_hold_the_figures() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let url = origin.url("/?n={{counter}}");
@@ -92,7 +60,7 @@ fn a_report_names_everything_and_files_hold_the_figures() {
 
 #[test]
 fn exit_codes_distinguish_errors() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let url = origin.url("/status/503");
     let missed = load(&["-q", "-n", "5", "-c", "1", &url, "--allow-lag", "--expect", "5xx=0"]);
     assert_eq!(missed.status.code(), Some(3), "{}", text(&missed.stdout));
@@ -119,29 +87,20 @@ fn exit_codes_distinguish_errors() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_its_summary() {
-    let origin = Origin::start();
-    let mut command = holdfast();
-    command.args(["load", "-d", "1h", "-c", "2", "--interval", "100ms", &origin.url("/delay/20")]);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
+    let origin = Origin::start(&[]);
+    let load = start(&["-d", "1h", "-c", "2", "--interval", "100ms", &origin.url("/delay/20")]);
     // The plan, then the first interval.
-    let mut line = String::new();
-    while !line.contains("responses/s") {
-        line.clear();
-        assert!(progress.read_line(&mut line).expect("it shows progress") > 0, "it has ended");
-    }
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    until("the load has ended", || child.try_wait().expect("it is ours").is_some());
-    let output = child.wait_with_output().expect("it has ended");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    load.wait_for_error("responses/s");
+    load.signal(Signal::SIGINT);
+    let ended = load.end();
+    ended.assert_code(0);
+    let said = ended.stdout;
     assert!(said.contains("stopped by hand") && said.contains("cut off"), "{said}");
 }
 
 #[test]
 fn other_tools_words_are_spoken() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let url = origin.url("/");
     let wrk = text(&load(&["-q", "-n", "100", "-c", "2", "--style", "wrk", &url]).stdout);
     assert!(wrk.contains("Latency Distribution") && wrk.contains("100 requests in"), "{wrk}");
@@ -153,7 +112,7 @@ fn other_tools_words_are_spoken() {
 
 #[test]
 fn abs_command_line_gives_abs_report() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let body = folder.path().join("body");
     fs::write(&body, "a=b").expect("written");
@@ -179,7 +138,7 @@ fn abs_command_line_gives_abs_report() {
 
 #[test]
 fn two_runs_are_compared_with_intervals() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let files = ["a.json", "b.json"].map(|name| folder.path().join(name).to_string_lossy().into_owned());
     for (file, path) in files.iter().zip(["/", "/delay/20"]) {
@@ -198,7 +157,7 @@ fn two_runs_are_compared_with_intervals() {
 
 #[test]
 fn compares_runs_with_exit_codes_for_ci() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (before, junit) = (file("before.json"), file("junit.xml"));
@@ -228,7 +187,7 @@ fn compares_runs_with_exit_codes_for_ci() {
 
 #[test]
 fn forms_are_uploaded_with_their_files() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("cat.png");
     fs::write(&file, [0x89, b'P', 0, 255]).expect("written");
@@ -243,7 +202,7 @@ fn forms_are_uploaded_with_their_files() {
 
 #[test]
 fn targets_are_found_where_the_command_line_says() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let port = origin.url("/").trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
     let url = format!("http://shop.invalid:{port}/");
     let resolved = load(&["-q", "-n", "50", "-c", "2", "--resolve", &format!("Shop.Invalid:{port}:127.0.0.1"), &url]);
@@ -281,7 +240,7 @@ fn targets_are_found_where_the_command_line_says() {
 
 #[test]
 fn a_script_of_wrks_runs_unchanged_and_prints_at_the_end() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = folder.path().join("post.lua");
     let source = "wrk.method = \"POST\"\nwrk.body = \"foo=bar\"\nwrk.headers[\"Content-Type\"] = \"text/plain\"\n\
@@ -307,7 +266,7 @@ fn a_self_test_needs_no_target() {
 
 #[test]
 fn streams_of_http2_are_in_every_form_of_the_report() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (json, html) = (file("a.json"), file("a.html"));
@@ -345,7 +304,7 @@ fn streams_of_http2_are_in_every_form_of_the_report() {
 
 #[test]
 fn calls_of_grpc_are_reported_by_their_status() {
-    let origin = Origin::start();
+    let origin = Origin::start(&[]);
     let url = origin.url("/test.Echo/Say");
     let output = load(&["-q", "--grpc", "-b", "a message", "-n", "20", "-c", "1", &url]);
     let said = text(&output.stdout);

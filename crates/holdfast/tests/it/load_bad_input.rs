@@ -1,13 +1,13 @@
 //! `holdfast load` with failing targets and bad input: each failure is counted by its cause, the summary is always
 //! printed, and the exit code shows which side failed.
 
-use crate::support::load::{answering, load, server, text};
-use crate::support::{holdfast, pid, until};
-use nix::sys::signal::{Signal, kill};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use crate::support::holdfast;
+use crate::support::load::{answering, load, server, start, text};
+use nix::sys::signal::Signal;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Stdio};
-use testkit::Refusing;
+use std::process::Stdio;
+use testkit::{Ended, Refusing};
 
 /// Sends three requests that fail. Expects the cause in the summary and the exit code for no answer.
 #[track_caller]
@@ -108,15 +108,6 @@ fn a_reader_that_goes_away_ends_nothing() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
-/// Starts a load that does not end by itself; returns its standard error.
-fn endless(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
-    let mut command = holdfast();
-    command.arg("load").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let said = BufReader::new(child.stderr.take().expect("it is piped"));
-    (child, said)
-}
-
 #[test]
 fn interrupt_works_at_start_during_run_and_drain() {
     let held = std::sync::Mutex::new(Vec::new());
@@ -129,18 +120,13 @@ fn interrupt_works_at_start_during_run_and_drain() {
         (&["-n", "2", "-c", "2", "--timeout", "1h", "--drain", "1h", "--interval", "100ms", &url], "responses/s"),
     ];
     for (words, moment) in moments {
-        let (child, mut said) = endless(words);
-        let mut line = String::new();
-        while !line.contains(moment) {
-            line.clear();
-            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
-        }
-        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-        let output = child.wait_with_output().expect("it ends");
-        let (report, mut rest) = (text(&output.stdout), String::new());
-        said.read_to_string(&mut rest).expect("it can be read");
-        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first request");
-        assert!(stopped_before && moment == "plan " || report.contains("stopped by hand"), "{words:?}: {report}{rest}");
+        let load = start(words);
+        load.wait_for_error(moment);
+        load.signal(Signal::SIGINT);
+        let Ended { status, stdout, stderr, .. } = load.end();
+        let stopped_before = status.code() == Some(1) && stderr.contains("stopped before the first request");
+        let is_stopped = stopped_before && moment == "plan " || stdout.contains("stopped by hand");
+        assert!(is_stopped, "{words:?}: {stdout}{stderr}");
     }
 }
 
@@ -152,23 +138,15 @@ fn an_interrupt_while_the_report_is_written() {
     // A `done` function that never returns.
     let source = "function done() io.stderr:write('done begins\\n') while true do end end\n";
     std::fs::write(&script, source).expect("written");
-    let (mut child, mut said) = endless(&["-q", "-n", "2", "-c", "1", "-s", &script.to_string_lossy(), &url]);
-    let mut wait_for = |words: &str| {
-        let mut line = String::new();
-        while !line.contains(words) {
-            line.clear();
-            assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended before {words:?}");
-        }
-    };
-    wait_for("done begins");
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    wait_for("once more ends that as well");
-    assert!(child.try_wait().expect("it is ours").is_none(), "one that came a moment late takes no report away");
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    until("it has ended", || child.try_wait().expect("it is ours").is_some());
-    let output = child.wait_with_output().expect("it has ended");
-    assert_eq!(output.status.signal(), Some(Signal::SIGINT as i32));
-    assert!(text(&output.stdout).contains("2 answered"), "what was written stays: {}", text(&output.stdout));
+    let load = start(&["-q", "-n", "2", "-c", "1", "-s", &script.to_string_lossy(), &url]);
+    load.wait_for_error("done begins");
+    load.signal(Signal::SIGINT);
+    load.wait_for_error("once more ends that as well");
+    assert!(!load.has_ended(), "one that came a moment late takes no report away");
+    load.signal(Signal::SIGINT);
+    let ended = load.end();
+    assert_eq!(ended.status.signal(), Some(Signal::SIGINT as i32));
+    assert!(ended.stdout.contains("2 answered"), "what was written stays: {}", ended.stdout);
 }
 
 /// Writes a script to a file.
@@ -202,18 +180,12 @@ fn second_interrupt_ends_an_endless_script() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 2 then io.stderr:write('endless\\n') while true do end end\n  \
                   return wrk.format()\nend\n";
-    let (mut child, mut said) = endless(&["-q", "-n", "9", "-c", "1", "-t", "1", "-s", &script(&folder, source), &url]);
+    let load = start(&["-q", "-n", "9", "-c", "1", "-t", "1", "-s", &script(&folder, source), &url]);
     for words in ["endless", "another signal ends all"] {
-        let mut line = String::new();
-        while !line.contains(words) {
-            line.clear();
-            assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended before {words:?}");
-        }
-        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+        load.wait_for_error(words);
+        load.signal(Signal::SIGINT);
     }
-    until("it has ended", || child.try_wait().expect("it is ours").is_some());
-    let status = child.wait().expect("it has ended");
-    assert_eq!(status.signal(), Some(Signal::SIGINT as i32));
+    assert_eq!(load.end().status.signal(), Some(Signal::SIGINT as i32));
 }
 
 #[test]
@@ -260,20 +232,13 @@ fn interrupt_prints_summaries_of_scripts_and_ab() {
         (&["-d", "1h", "--timeout", "1h", "-c", "1", "-t", "1", "-s", &script, &url], "asked", "stopped by hand"),
     ];
     for (words, moment, summary) in cases {
-        let (child, mut said) = endless(words);
-        let mut line = String::new();
-        while !line.contains(moment) {
-            line.clear();
-            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
-        }
+        let load = start(words);
+        load.wait_for_error(moment);
         // In the first moment nothing has started yet, so there is no summary.
-        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-        let mut rest = String::new();
-        said.read_to_string(&mut rest).expect("it can be read");
-        let output = child.wait_with_output().expect("it ends");
-        let report = text(&output.stdout);
-        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first request");
-        assert!(stopped_before || report.contains(summary), "{words:?}: {report}{rest}");
+        load.signal(Signal::SIGINT);
+        let Ended { status, stdout, stderr, .. } = load.end();
+        let stopped_before = status.code() == Some(1) && stderr.contains("stopped before the first request");
+        assert!(stopped_before || stdout.contains(summary), "{words:?}: {stdout}{stderr}");
     }
 }
 
@@ -306,19 +271,14 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
         (&["--expect", "p99<300ms", "--allow-lag"], 3, "VOID    p99<300ms: measured "),
     ] {
         let words = ["-R", "200/s", "-d", "1500ms", "-c", "5", "-t", "1", "--interval", "100ms", &url];
-        let (child, mut progress) = endless(&[words.as_slice(), flags, files.as_slice()].concat());
-        let mut line = String::new();
-        while !line.contains("responses/s") {
-            line.clear();
-            assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-        }
-        kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
+        let load = start(&[words.as_slice(), flags, files.as_slice()].concat());
+        load.wait_for_error("responses/s");
+        load.signal(Signal::SIGSTOP);
         // The freeze: half of the requests fall due during it.
         std::thread::park_timeout(std::time::Duration::from_millis(900));
-        kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
-        let output = child.wait_with_output().expect("it ends");
-        let report = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(code), "{flags:?}: {report}");
+        load.signal(Signal::SIGCONT);
+        let Ended { status, stdout: report, .. } = load.end();
+        assert_eq!(status.code(), Some(code), "{flags:?}: {report}");
         assert!(report.contains("late        p") && report.contains(said), "{report}");
         assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
         // The file and the page have the same content.
@@ -334,16 +294,11 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
 #[test]
 fn a_termination_ends_it_like_an_interrupt() {
     let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    let (mut child, mut said) = endless(&["-d", "1h", "-c", "1", "--interval", "100ms", &url]);
-    let mut line = String::new();
-    while !line.contains("responses/s") {
-        line.clear();
-        assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-    }
-    kill(pid(child.id()), Signal::SIGTERM).expect("it can be told");
-    until("it has ended", || child.try_wait().expect("it is ours").is_some());
-    let output = child.wait_with_output().expect("it has ended");
-    assert!(text(&output.stdout).contains("stopped by hand"), "{}", text(&output.stdout));
+    let load = start(&["-d", "1h", "-c", "1", "--interval", "100ms", &url]);
+    load.wait_for_error("responses/s");
+    load.signal(Signal::SIGTERM);
+    let stdout = load.end().stdout;
+    assert!(stdout.contains("stopped by hand"), "{stdout}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! `holdfast load --sse` as a process: against the origin, through our gateway and through nginx; its output, its files and
 //! its exit codes. No test here asserts a speed.
 
-use crate::load_websocket::{figures, load, nginx, origin};
+use crate::load_websocket::{figures, load, nginx};
 use crate::support::Instance;
-use crate::support::load::text;
+use crate::support::load::{Origin, text};
 use serde_json::Value;
 use std::fs;
 
@@ -34,7 +34,7 @@ fn listen(address: &str) {
 
 #[test]
 fn events_come_through_a_gateway_of_ours() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let server = format!("server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://{address}; }} }}");
     let mut gateway = Instance::new("", &server);
     gateway.start();
@@ -43,7 +43,7 @@ fn events_come_through_a_gateway_of_ours() {
 
 #[test]
 fn events_come_through_nginx() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let location = format!("proxy_http_version 1.1; proxy_buffering off; proxy_pass http://{address};");
     let (_nginx, port) = nginx(folder.path(), &location);
@@ -52,7 +52,7 @@ fn events_come_through_nginx() {
 
 #[test]
 fn the_report_has_events_and_thresholds() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let page = folder.path().join("page.html");
     let url = format!("http://{address}/events?every=1&count=5");
@@ -88,7 +88,7 @@ fn flags_that_do_not_fit_are_refused() {
 
 #[test]
 fn processes_share_the_streams() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let url = format!("http://{address}/events?every=20");
     let figures: Value = figures(&["--sse", "-c", "8", "-t", "2", "--processes", "2", "--hold", "1s", &url]);
     assert_eq!((&figures["processes"], &figures["established"], &figures["losses"]), (&2.into(), &8.into(), &0.into()));

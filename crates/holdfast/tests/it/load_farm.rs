@@ -2,13 +2,12 @@
 //! reported or its share taken over.
 
 use crate::support::farm::FarmAgent;
-use crate::support::load::{load, text};
-use crate::support::{holdfast, lives, pid, until};
-use nix::sys::signal::{Signal, kill};
+use crate::support::load::{load, start, text};
+use crate::support::{holdfast, lives, until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::Stdio;
 use testkit::Nats;
 
 fn origin() -> origin::Running {
@@ -17,43 +16,6 @@ fn origin() -> origin::Running {
 
 fn agents(nats: &Nats, count: usize) -> Vec<FarmAgent> {
     (0..count).map(|agent| FarmAgent::start(&nats.url(), &format!("agent-{agent}"), &[])).collect()
-}
-
-/// A load with progress lines, and the file of its results.
-struct Running {
-    child: Child,
-    progress: BufReader<ChildStderr>,
-    said: String,
-}
-
-impl Running {
-    fn start(words: &[&str]) -> Self {
-        let mut command = holdfast();
-        command.arg("load").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let progress = BufReader::new(child.stderr.take().expect("piped"));
-        Self { child, progress, said: String::new() }
-    }
-
-    /// Reads progress lines until one has this text.
-    fn wait_for(&mut self, wanted: &str) {
-        let mut line = String::new();
-        while !line.contains(wanted) {
-            line.clear();
-            assert!(self.progress.read_line(&mut line).expect("read") > 0, "it has ended: {}", self.said);
-            self.said.push_str(&line);
-        }
-    }
-
-    fn end(self) -> (Option<i32>, String) {
-        let reader = std::thread::spawn(move || {
-            let mut progress = self.progress;
-            let _ = std::io::copy(&mut progress, &mut std::io::sink());
-        });
-        let output = self.child.wait_with_output().expect("it ends");
-        reader.join().expect("read");
-        (output.status.code(), text(&output.stdout))
-    }
 }
 
 #[test]
@@ -166,11 +128,12 @@ fn an_interrupt_reaches_all_agents_and_the_summary_is_whole() {
     let agents = agents(&nats, 2);
     let (farm, url) = (nats.url(), format!("http://{}/delay/20", origin.address()));
     let words = ["--farm", &farm, "--agents", "2", "-d", "1h", "-c", "6", "--interval", "100ms", &url];
-    let mut running = Running::start(&words);
-    running.wait_for("responses/s");
-    kill(pid(running.child.id()), Signal::SIGINT).expect("it can be told");
-    let (code, said) = running.end();
-    assert_eq!(code, Some(0), "{said}");
+    let running = start(&words);
+    running.wait_for_error("responses/s");
+    running.signal(Signal::SIGINT);
+    let ended = running.end();
+    ended.assert_code(0);
+    let said = ended.stdout;
     assert!(said.contains("stopped by hand") && !said.contains("VOID"), "{said}");
     until("no part is left", || agents.iter().all(|agent| agent.parts().is_empty()));
     assert!(agents.iter().all(|agent| lives(agent.pid())), "agents wait for the next order");
@@ -182,18 +145,19 @@ fn an_agent_that_dies_voids_the_run() {
     let agents = agents(&nats, 2);
     let (farm, url) = (nats.url(), format!("http://{}/delay/20", origin.address()));
     let words = ["--farm", &farm, "--agents", "2", "-d", "1h", "-c", "6", "--interval", "100ms", &url];
-    let mut running = Running::start(&words);
-    running.wait_for("responses/s");
+    let running = start(&words);
+    running.wait_for_error("responses/s");
     let parts = agents[1].parts();
     assert_eq!(parts.len(), 1, "{parts:?}");
     agents[1].signal(Signal::SIGKILL);
     until("its part has ended with it", || parts.iter().all(|part| !lives(*part)));
     // Progress lines go on when the agent is given up.
     std::thread::park_timeout(std::time::Duration::from_millis(2_500));
-    running.wait_for("responses/s");
-    kill(pid(running.child.id()), Signal::SIGINT).expect("it can be told");
-    let (code, said) = running.end();
-    assert_eq!(code, Some(4), "{said}");
+    running.wait_for_error("responses/s");
+    running.signal(Signal::SIGINT);
+    let ended = running.end();
+    ended.assert_code(4);
+    let said = ended.stdout;
     assert!(
         said.contains("VOID        agent `agent-1` sent nothing for ") && said.contains("figures are missing"),
         "{said}"
@@ -209,12 +173,13 @@ fn another_agent_takes_the_share_of_a_dead_one_over() {
     let (farm, url) = (nats.url(), format!("http://{}/", origin.address()));
     let words = ["--farm", &farm, "--agents", "2", "--take-over", "-R", "100/s", "-d", "10s", "-c", "8"];
     let more = ["--interval", "500ms", "--allow-lag", "--json", &json, &url];
-    let mut running = Running::start(&[words.as_slice(), &more].concat());
-    running.wait_for("responses/s");
+    let running = start(&[words.as_slice(), &more].concat());
+    running.wait_for_error("responses/s");
     agents[0].signal(Signal::SIGKILL);
     until("the other agent has both parts", || agents[1].parts().len() == 2);
-    let (code, said) = running.end();
-    assert_eq!(code, Some(0), "{said}");
+    let ended = running.end();
+    ended.assert_code(0);
+    let said = ended.stdout;
     assert!(said.contains("agent `agent-1` takes its share over") && !said.contains("VOID"), "{said}");
     let results: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("it is JSON");
     // Each arrival of the schedule is one request or none: those of the dead agent's last seconds are missing.
@@ -235,10 +200,10 @@ fn stopped_agent_says_goodbye_and_single_run_agent_exits() {
     let (farm, url) = (nats.url(), format!("http://{}/", origin.address()));
     let output = load(&["--farm", &farm, "-q", "-n", "20", "--allow-lag", &url]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(once.end().0, Some(0));
+    once.end();
     let told = FarmAgent::start(&nats.url(), "told", &[]);
     told.signal(Signal::SIGTERM);
-    assert_eq!(told.end().0, Some(0));
+    told.end();
     let mut command = holdfast();
     command.args(["load", "farm-status", &farm]).stdin(Stdio::null());
     let listed = command.output().expect("it starts");

@@ -2,24 +2,21 @@
 //! three are named, and the figures of the others are whole.
 
 use crate::support::farm::FarmAgent;
-use crate::support::load::{load, text};
+use crate::support::load::{load, start, text};
 use crate::support::{holdfast, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
-use testkit::{Nats, with_own_network};
+use std::process::Command;
+use testkit::{Nats, output_for, with_own_network};
 
 const AGENTS: usize = 8;
 
-/// Runs lines of commands with `ip`, in the network namespace of this thread.
-fn ip(lines: &str) {
-    let mut child =
-        Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().expect("iproute2 is installed");
-    child.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("written");
-    assert!(child.wait().expect("it ends").success(), "{lines}");
+/// Runs lines of commands with `ip`, in the network namespace of this thread unless `more` says another.
+fn ip(more: &[&str], lines: &str) {
+    let output = output_for(Command::new("ip").args(more).args(["-batch", "-"]), lines);
+    assert!(output.status.success(), "{lines}{}", text(&output.stderr));
 }
 
 /// A bridge in the namespace of this thread, and namespaces that are connected to it.
@@ -38,17 +35,11 @@ impl Network {
                 "netns add {name}\nlink add cable{at} type veth peer name eth0 netns {name}\nlink set cable{at} master bridge0 up\n"
             );
         }
-        ip(&lines);
+        ip(&[], &lines);
         let network = Self { names };
         for (at, name) in network.names.iter().enumerate() {
             let lines = format!("addr add 10.99.0.{}/24 dev eth0\nlink set eth0 up\nlink set lo up\n", 10 + at);
-            let mut child = Command::new("ip")
-                .args(["-netns", name, "-batch", "-"])
-                .stdin(Stdio::piped())
-                .spawn()
-                .expect("iproute2 is installed");
-            child.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("written");
-            assert!(child.wait().expect("it ends").success());
+            ip(&["-netns", name], &lines);
         }
         network
     }
@@ -78,20 +69,11 @@ fn silence(said: &str, agent: &str) -> f64 {
 
 /// Runs a load, and does something once it has answers. Returns the exit code and the report.
 fn during(words: &[&str], what: impl FnOnce()) -> (Option<i32>, String) {
-    let mut command = holdfast();
-    command.arg("load").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut progress = BufReader::new(child.stderr.take().expect("piped"));
-    let mut line = String::new();
-    while !line.contains("responses/s") {
-        line.clear();
-        assert!(progress.read_line(&mut line).expect("read") > 0, "it has ended");
-    }
-    let drain = std::thread::spawn(move || std::io::copy(&mut progress, &mut std::io::sink()));
+    let load = start(words);
+    load.wait_for_error("responses/s");
     what();
-    let output = child.wait_with_output().expect("it ends");
-    drain.join().expect("read").expect("read");
-    (output.status.code(), text(&output.stdout))
+    let ended = load.end();
+    (ended.status.code(), ended.stdout)
 }
 
 #[test]
@@ -136,7 +118,7 @@ fn lost_agents_are_named_and_others_keep_their_figures() {
             assert_eq!(agents[1].parts().len(), 1);
             agents[1].signal(Signal::SIGKILL);
             agents[2].signal(Signal::SIGSTOP);
-            ip("link set cable3 down\n");
+            ip(&[], "link set cable3 down\n");
         });
         assert_eq!(code, Some(4), "{said}");
         for (agent, figures) in agents.iter().enumerate() {
@@ -150,7 +132,7 @@ fn lost_agents_are_named_and_others_keep_their_figures() {
 
         // The paused one and the one that was cut off take orders again.
         agents[2].signal(Signal::SIGCONT);
-        ip("link set cable3 up\n");
+        ip(&[], "link set cable3 up\n");
         until("both are free", || {
             let mut status = holdfast();
             status.args(["load", "farm-status", &farm, "--user", "farm", "--password-file", &password]);

@@ -1,36 +1,22 @@
 //! `holdfast load` in several processes: the results are those of one load, an interrupt reaches all processes, and the
 //! death of one is reported.
 
-use crate::support::load::{load, text};
-use crate::support::{children, holdfast, lives, pid, until};
+use crate::support::load::{load, start, text};
+use crate::support::{children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStderr, Output, Stdio};
+use std::process::Output;
+use testkit::Running;
 
 fn origin() -> origin::Running {
     origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
 }
 
 /// A load that runs until a signal, with its progress lines.
-fn endless(origin: &origin::Running) -> (Child, BufReader<ChildStderr>) {
+fn endless(origin: &origin::Running) -> Running {
     let url = format!("http://{}/delay/20", origin.address());
-    let mut command = holdfast();
-    command.args(["load", "-d", "1h", "-c", "6", "--processes", "3", "--interval", "100ms", &url]);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let progress = BufReader::new(child.stderr.take().expect("it is piped"));
-    (child, progress)
-}
-
-/// Reads progress lines until one shows answers.
-fn wait_for_answers(progress: &mut BufReader<ChildStderr>) {
-    let mut line = String::new();
-    while !line.contains("responses/s") {
-        line.clear();
-        assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-    }
+    start(&["-d", "1h", "-c", "6", "--processes", "3", "--interval", "100ms", &url])
 }
 
 #[test]
@@ -64,14 +50,14 @@ fn processes_share_requests_connections_and_arrivals_exactly() {
 #[test]
 fn an_interrupt_reaches_all_and_the_summary_is_whole() {
     let origin = origin();
-    let (child, mut progress) = endless(&origin);
-    wait_for_answers(&mut progress);
-    let parts = children(child.id());
+    let load = endless(&origin);
+    load.wait_for_error("responses/s");
+    let parts = children(load.id());
     assert_eq!(parts.len(), 3, "{parts:?}");
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    load.signal(Signal::SIGINT);
+    let ended = load.end();
+    ended.assert_code(0);
+    let said = ended.stdout;
     assert!(said.contains("stopped by hand") && said.contains("cut off") && !said.contains("VOID"), "{said}");
     assert!(parts.iter().all(|part| !lives(*part)), "{parts:?}");
 }
@@ -79,17 +65,17 @@ fn an_interrupt_reaches_all_and_the_summary_is_whole() {
 #[test]
 fn a_process_that_dies_is_reported_and_voids_the_run() {
     let origin = origin();
-    let (child, mut progress) = endless(&origin);
-    wait_for_answers(&mut progress);
-    let parts = children(child.id());
+    let load = endless(&origin);
+    load.wait_for_error("responses/s");
+    let parts = children(load.id());
     kill(pid(parts[1]), Signal::SIGKILL).expect("it can be killed");
     until("it is gone", || !lives(parts[1]));
     // The other processes continue.
-    wait_for_answers(&mut progress);
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    load.wait_for_error("responses/s");
+    load.signal(Signal::SIGINT);
+    let ended = load.end();
+    ended.assert_code(4);
+    let said = ended.stdout;
     assert!(
         said.contains(&format!("VOID        a process of the load (pid {}) was killed by signal 9", parts[1])),
         "{said}"
@@ -99,11 +85,10 @@ fn a_process_that_dies_is_reported_and_voids_the_run() {
 #[test]
 fn without_their_parent_the_processes_end() {
     let origin = origin();
-    let (mut child, mut progress) = endless(&origin);
-    wait_for_answers(&mut progress);
-    let parts = children(child.id());
-    child.kill().expect("it can be killed");
-    child.wait().expect("it is ours");
+    let load = endless(&origin);
+    load.wait_for_error("responses/s");
+    let parts = children(load.id());
+    load.signal(Signal::SIGKILL);
     until("its processes have ended", || parts.iter().all(|part| !lives(*part)));
 }
 
@@ -174,10 +159,6 @@ fn refuses_options_that_processes_cannot_share() {
     refused(&["-c", "2", "--processes", "3", url], 1, "3 processes need at least as many connections to each address");
     refused(&["--processes", "0", url], 2, "auto, or a number from 1 to 256");
     // The process that orders a part of a load is this program, and uses its protocol.
-    let mut child = holdfast();
-    child.args(["load", "part-of-a-load"]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = child.spawn().expect("it starts");
-    let mut said = String::new();
-    child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("it ends");
-    assert!(child.wait().expect("it is ours").success() && said.is_empty(), "{said}");
+    let part = start(&["part-of-a-load"]).end();
+    assert!(part.status.success() && part.stdout.is_empty(), "{}", part.stdout);
 }

@@ -1,14 +1,14 @@
 //! Metrics of a load in servers that store them: Prometheus by remote write, `VictoriaMetrics` by the line protocol
 //! of `InfluxDB`, OpenTelemetry's collector by OTLP. The servers are real.
 
-use crate::monitoring::{Running, ask};
+use crate::monitoring::ask;
 use crate::support::load::text;
 use crate::support::{holdfast, until};
 use serde_json::Value;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use testkit::{Peer, free_port, peer_program};
+use testkit::{Peer, Running, free_port, peer_program};
 
 fn origin() -> origin::Running {
     origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
@@ -47,8 +47,7 @@ fn prometheus_takes_remote_writes() {
         .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
         .args(["--web.enable-remote-write-receiver", "--log.level=error"]);
-    let mut running = Running::new();
-    running.add(&mut command);
+    let _prometheus = Running::start(&mut command);
     until("Prometheus listens", || listens(port));
     let origin = origin();
     let url = format!("http://127.0.0.1:{port}");
@@ -70,11 +69,8 @@ fn victoria_metrics_takes_lines_of_influxdb() {
     command
         .arg(format!("-storageDataPath={}", folder.path().display()))
         .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-        .args(["-search.latencyOffset=0s", "-loggerLevel=ERROR"])
-        .stderr(Stdio::null());
-    let mut running = Running::new();
-    running.add(&mut command);
-    until("VictoriaMetrics listens", || listens(port));
+        .args(["-search.latencyOffset=0s", "-loggerLevel=ERROR"]);
+    let _metrics = Running::listening(&mut command, ([127, 0, 0, 1], port));
     let origin = origin();
     let url = format!("http://127.0.0.1:{port}/write?db=tests");
     succeeded(&load(&format!("http://{}/", origin.address()), &["--influx", &url]));
@@ -101,7 +97,7 @@ fn passed_on(sink: &Peer, name: &str) -> Vec<(Value, Value)> {
     found
 }
 
-fn collector(folder: &Path, sink: &Peer, running: &mut Running) -> u16 {
+fn collector(folder: &Path, sink: &Peer) -> (Running, u16) {
     let port = free_port();
     let configuration = format!(
         "receivers: {{otlp: {{protocols: {{http: {{endpoint: \"127.0.0.1:{port}\"}}}}}}}}\n\
@@ -112,9 +108,8 @@ fn collector(folder: &Path, sink: &Peer, running: &mut Running) -> u16 {
     );
     let file = folder.join("collector.yaml");
     std::fs::write(&file, configuration).expect("written");
-    running.add(Command::new(peer_program("otelcol")).arg("--config").arg(&file));
-    until("the collector listens", || listens(port));
-    port
+    let mut command = Command::new(peer_program("otelcol"));
+    (Running::listening(command.arg("--config").arg(&file), ([127, 0, 0, 1], port)), port)
 }
 
 #[test]
@@ -123,8 +118,7 @@ fn the_collector_takes_otlp() {
     let sink = Peer::answering(|_| {
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".to_vec()
     });
-    let mut running = Running::new();
-    let port = collector(folder.path(), &sink, &mut running);
+    let (_collector, port) = collector(folder.path(), &sink);
     let origin = origin();
     let url = format!("http://127.0.0.1:{port}");
     succeeded(&load(&format!("http://{}/", origin.address()), &["--otlp", &url]));

@@ -1,13 +1,11 @@
 //! `holdfast load` and the kernel's view of its sockets: states, the side that closed first, closed windows. In every
 //! form of the report and during the run.
 
-use crate::support::load::{load, text};
-use crate::support::{holdfast, until};
+use crate::support::load::{load, start, text};
+use crate::support::until;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Stdio;
 
 fn origin(options: origin::Options) -> origin::Running {
     origin::Origin::bind(options).and_then(origin::Origin::start).expect("it starts")
@@ -88,14 +86,9 @@ fn a_target_that_does_not_read_shows_its_window() {
 fn metrics_can_be_scraped_while_it_runs() {
     let origin = origin(origin::Options::default());
     let url = format!("http://{}/delay/5", origin.address());
-    let mut command = holdfast();
-    command.args(["load", "-q", "-d", "1h", "-c", "4", "--interval", "100ms", "--listen", "127.0.0.1:0", &url]);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("it is piped")).read_line(&mut line).expect("it says where");
-    let address =
-        line.trim().strip_prefix("holdfast load: metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let load = start(&["-q", "-d", "1h", "-c", "4", "--interval", "100ms", "--listen", "127.0.0.1:0", &url]);
+    let line = load.wait_for_error("");
+    let address = line.strip_prefix("holdfast load: metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
     let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
     let ask = || testkit::fetch(&address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     until("the page has the sockets of an interval", || {
@@ -106,6 +99,4 @@ fn metrics_can_be_scraped_while_it_runs() {
                 && page.contains("holdfast_load_latency_seconds{quantile=\"0.99\"} ")
         })
     });
-    child.kill().expect("it runs");
-    child.wait().expect("it is ours");
 }

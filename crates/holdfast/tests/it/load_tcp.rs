@@ -1,33 +1,11 @@
 //! `holdfast load tcp://…` as a process: against `holdfast origin --tcp`, alone and through our gateway's `stream`. Tests its
 //! output, its files and its exit code. No test here asserts a speed.
 
-use crate::support::load::{load, text};
-use crate::support::{Instance, holdfast};
+use crate::support::Instance;
+use crate::support::load::{Origin, load, text};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
 use testkit::free_port;
-
-/// An origin, ended when dropped.
-struct Origin(Child);
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn origin(flags: &[&str]) -> (Origin, String) {
-    let mut command = holdfast();
-    command.arg("origin").args(flags).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("the program starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it says where it listens");
-    let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
-    (Origin(child), address)
-}
 
 /// The figures of a run that succeeds.
 fn figures(words: &[&str]) -> Value {
@@ -56,13 +34,13 @@ fn each_mode(address: &str) {
 
 #[test]
 fn every_mode_works_against_an_origin() {
-    let (_origin, address) = origin(&["--tcp", "echo"]);
+    let Origin { address, running: _running } = Origin::start(&["--tcp", "echo"]);
     each_mode(&address);
 }
 
 #[test]
 fn every_mode_works_through_a_stream_proxy_of_ours() {
-    let (_origin, address) = origin(&["--tcp", "echo"]);
+    let Origin { address, running: _running } = Origin::start(&["--tcp", "echo"]);
     let port = free_port();
     let stream = format!("stream {{ server {{ listen 127.0.0.1:{port}; proxy_pass {address}; }} }}");
     let mut gateway = Instance::new(&stream, "server { listen 127.0.0.1:PORT; return 200 alive; }");
@@ -72,7 +50,7 @@ fn every_mode_works_through_a_stream_proxy_of_ours() {
 
 #[test]
 fn two_processes_share_the_messages_and_tls_carries_them() {
-    let (_origin, address) = origin(&["--tcp", "echo", "--tls"]);
+    let Origin { address, running: _running } = Origin::start(&["--tcp", "echo", "--tls"]);
     let url = format!("tls://{address}");
     let figures = figures(&["-c", "4", "-n", "100", "--processes", "2", "--insecure", &url]);
     assert_eq!((&figures["responses"], &figures["failed"], &figures["processes"]), (&100.into(), &0.into(), &2.into()));
@@ -83,7 +61,7 @@ fn two_processes_share_the_messages_and_tls_carries_them() {
 
 #[test]
 fn the_report_the_page_and_the_thresholds_speak_of_messages() {
-    let (_origin, address) = origin(&["--tcp", "echo"]);
+    let Origin { address, running: _running } = Origin::start(&["--tcp", "echo"]);
     let url = format!("tcp://{address}");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let (page, json) = (folder.path().join("a.html"), folder.path().join("a.json"));
@@ -121,7 +99,7 @@ fn failures_are_named_and_nothing_complete_is_a_failure() {
     let held = load(&["-c", "1", "--hold", "50ms", "-q", &url]);
     assert_eq!(held.status.code(), Some(1));
     assert!(text(&held.stderr).contains("no connection was opened"), "{}", text(&held.stderr));
-    let (_origin, address) = origin(&["--tcp", "sink"]);
+    let Origin { address, running: _running } = Origin::start(&["--tcp", "sink"]);
     let silent = load(&["-c", "1", "-n", "2", "--timeout", "300ms", "-q", "--allow-lag", &format!("tcp://{address}")]);
     assert!(text(&silent.stdout).contains("stayed silent"), "{}", text(&silent.stdout));
 }

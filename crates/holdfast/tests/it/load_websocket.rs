@@ -2,36 +2,14 @@
 //! its files, its exit code, and the memory of a connection. No test here asserts a speed.
 
 use crate::support;
-use crate::support::load::text;
-use crate::support::{DEADLINE, Instance, holdfast, pid, until};
-use nix::sys::signal::{Signal, kill};
+use crate::support::load::{Origin, start, text};
+use crate::support::{Instance, holdfast, until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
-use testkit::{Refusing, free_port};
-
-/// A process of the test's, ended when dropped.
-pub(crate) struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub(crate) fn origin() -> (Process, String) {
-    let mut command = holdfast();
-    command.arg("origin").stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("the program starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it says where it listens");
-    let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
-    (Process(child), address)
-}
+use std::process::{Command, Output, Stdio};
+use testkit::{Refusing, Running, free_port};
 
 pub(crate) fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).args(["-q", "--allow-lag"]).stdin(Stdio::null()).output().expect("it starts")
@@ -67,7 +45,7 @@ fn server_of(address: &str) -> String {
 
 #[test]
 fn it_speaks_through_a_gateway_of_ours() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let mut gateway = Instance::new("", &server_of(&address));
     gateway.start();
     converse(&format!("127.0.0.1:{}", gateway.port));
@@ -75,41 +53,24 @@ fn it_speaks_through_a_gateway_of_ours() {
 
 #[test]
 fn w8_tunnels_survive_a_reload_of_the_gateway() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let mut gateway = Instance::new("", &server_of(&address));
     gateway.start();
     let url = format!("ws://127.0.0.1:{}/websocket/echo", gateway.port);
-    let mut command = holdfast();
-    command.args([
-        "load",
-        "-q",
-        "--allow-lag",
-        "-c",
-        "10",
-        "--hold",
-        "3s",
-        "-R",
-        "20",
-        "--drain",
-        "20s",
-        "--json",
-        "-",
-        &url,
-    ]);
-    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let words = ["-q", "--allow-lag", "-c", "10", "--hold", "3s", "-R", "20", "--drain", "20s", "--json", "-", &url];
+    let running = start(&words);
     until("tunnels are open", || {
         let counters = support::fetch(gateway.port, "/counters").unwrap_or_default();
         let messages = counters.split_once("\"websocket_messages\":").map(|(_, count)| count.to_owned());
         messages.is_some_and(|count| count.starts_with(|first: char| ('1'..='9').contains(&first)))
     });
     gateway.signal("reload");
-    let output = running.wait_with_output().expect("it ends");
-    let figures: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let figures: Value = serde_json::from_str(&running.end().stdout).expect("it is JSON");
     assert_eq!((&figures["losses"], &figures["lost"], &figures["endings"]["done"]), (&0.into(), &0.into(), &10.into()));
 }
 
 /// nginx with one location, and its port.
-pub(crate) fn nginx(folder: &Path, location: &str) -> (Process, u16) {
+pub(crate) fn nginx(folder: &Path, location: &str) -> (Running, u16) {
     let port = free_port();
     let file = folder.join("nginx.conf");
     let at = folder.display();
@@ -121,15 +82,13 @@ pub(crate) fn nginx(folder: &Path, location: &str) -> (Process, u16) {
     );
     fs::write(&file, configuration).expect("written");
     let mut command = Command::new(testkit::peer_program("nginx"));
-    command.arg("-p").arg(folder).arg("-c").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
-    let nginx = Process(command.spawn().expect("nginx starts"));
-    until("nginx serves", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-    (nginx, port)
+    command.arg("-p").arg(folder).arg("-c").arg(&file);
+    (Running::listening(&mut command, ([127, 0, 0, 1], port)), port)
 }
 
 #[test]
 fn it_speaks_through_nginx() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let (_nginx, port) = nginx(folder.path(), &format!("{PROXY} proxy_pass http://{address};"));
     converse(&format!("127.0.0.1:{port}"));
@@ -140,30 +99,20 @@ const CONNECTION_BYTES_MAX: f64 = 1024.0;
 
 #[test]
 fn an_idle_connection_costs_less_than_a_kilobyte() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let url = format!("ws://{address}/websocket/echo");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let json = folder.path().join("a.json");
     // Few enough for any limit of descriptors, many enough that histograms and code do not dominate. The buffer for the
     // kernel's answers about sockets does not grow with their number. Each interval has a row with histograms, so a slow
     // machine, which needs more time, must not have many.
-    let words = ["load", "-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "1s", "--no-sockets"];
-    let mut command = holdfast();
-    command.args(words).args(["--allow-lag", "--plain", "--json"]).arg(&json).arg(&url);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut line = String::new();
+    let words = ["-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "1s", "--no-sockets"];
+    let files = ["--allow-lag", "--plain", "--json", &json.to_string_lossy(), &url];
+    let load = start(&[words.as_slice(), &files].concat());
     // A busy machine may need fifteen seconds for that.
-    let deadline = Instant::now() + 4 * DEADLINE;
-    while !line.contains(" 8,000 open") {
-        assert!(Instant::now() < deadline, "not all are open: {line}");
-        line.clear();
-        assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-    }
-    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-    progress.read_to_string(&mut line).expect("it can be read");
-    assert!(child.wait().expect("it is ours").success(), "{line}");
+    load.wait_for_error(" 8,000 open");
+    load.signal(Signal::SIGINT);
+    load.end().assert_code(0);
     let figures: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("it is JSON");
     assert_eq!((&figures["memory"]["connections"], &figures["losses"]), (&8000.into(), &0.into()), "{figures}");
     let each = figures["memory"]["bytes_per_connection"].as_f64().expect("there are enough to divide");
@@ -173,7 +122,7 @@ fn an_idle_connection_costs_less_than_a_kilobyte() {
 
 #[test]
 fn the_report_and_the_exit_code_say_what_happened() {
-    let (_origin, address) = origin();
+    let Origin { address, running: _running } = Origin::start(&[]);
     let url = format!("ws://{address}/websocket/echo");
     let output = load(&["-c", "5", "--hold", "300ms", "--heartbeat", "50ms", "--expect", "established=5", &url]);
     let report = text(&output.stdout);

@@ -1,14 +1,13 @@
 //! `holdfast load ws://…` with failing targets and bad input. As for HTTP, each failure is counted by its cause, the
 //! summary is always printed, and the exit code shows which side failed.
 
-use crate::support::load::{answering, load, server, text};
-use crate::support::{holdfast, pid};
-use nix::sys::signal::{Signal, kill};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use crate::support::load::{answering, load, server, start, text};
+use nix::sys::signal::Signal;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::Refusing;
+use testkit::{Ended, Refusing};
 
 /// A server that holds all connections and sends nothing.
 fn silent() -> String {
@@ -134,23 +133,13 @@ fn websocket_interrupt_works_at_start_hold_and_drain() {
         (&["-c", "1", "--hold", "100ms", "-R", "50", "--drain", "1h", &deaf], " sent "),
     ];
     for (words, moment) in moments {
-        let mut command = holdfast();
-        command.args(["load", "--interval", "100ms"]).args(words);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        while !line.contains(moment) {
-            line.clear();
-            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
-        }
-        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-        let mut rest = String::new();
-        said.read_to_string(&mut rest).expect("it can be read");
-        let output = child.wait_with_output().expect("it ends");
-        let report = text(&output.stdout);
-        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first connection");
-        assert!(stopped_before && moment == "plan " || report.contains("stopped by hand"), "{words:?}: {report}{rest}");
+        let load = start(&[&["--interval", "100ms"], words].concat());
+        load.wait_for_error(moment);
+        load.signal(Signal::SIGINT);
+        let Ended { status, stdout, stderr, .. } = load.end();
+        let stopped_before = status.code() == Some(1) && stderr.contains("stopped before the first connection");
+        let is_stopped = stopped_before && moment == "plan " || stdout.contains("stopped by hand");
+        assert!(is_stopped, "{words:?}: {stdout}{stderr}");
     }
 }
 
@@ -161,26 +150,16 @@ fn idle_generator_says_so_and_keeps_connections() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
     let words = ["-c", "4", "--hold", "5s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
-    let mut command = holdfast();
-    command.arg("load").args(words).args(["--expect", "losses=0", &url]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut line = String::new();
+    let load = start(&[words.as_slice(), &["--expect", "losses=0", &url]].concat());
     // The first pings are sent within the first second, before the stop; some wait for their pong.
-    while !line.trim_start().starts_with("1.") {
-        line.clear();
-        assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-    }
-    kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
+    while !load.wait_for_error("").trim_start().starts_with("1.") {}
+    load.signal(Signal::SIGSTOP);
     // The freeze.
     std::thread::park_timeout(Duration::from_millis(2_500));
-    kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
-    // The rest of the output must be read, or the process would block.
-    said.read_to_end(&mut Vec::new()).expect("it can be read");
-    let output = child.wait_with_output().expect("it ends");
-    let report = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{report}");
+    load.signal(Signal::SIGCONT);
+    let ended = load.end();
+    ended.assert_code(0);
+    let report = ended.stdout;
     assert!(report.contains("late        p") && report.contains("it does not matter here"), "{report}");
     assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
     assert!(report.contains("met     losses=0: measured 0 of 4"), "{report}");

@@ -4,43 +4,13 @@
 
 use crate::pseudoterminal::Live;
 use crate::support;
-use crate::support::load::text;
+use crate::support::load::{Origin, start, text};
 use crate::support::{children, holdfast, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Output, Stdio};
-
-/// `holdfast origin` with these flags, ended with a signal.
-struct Origin {
-    child: Child,
-    address: String,
-}
-
-impl Origin {
-    fn start(flags: &[&str]) -> Self {
-        let mut command = holdfast();
-        command.arg("origin").args(flags).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut line).expect("it says where it listens");
-        let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
-        Self { child, address }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("ws://{}{path}", self.address)
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = kill(pid(self.child.id()), Signal::SIGTERM);
-        let _ = self.child.wait();
-    }
-}
+use std::process::{Output, Stdio};
+use testkit::Ended;
 
 fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).arg("--allow-lag").stdin(Stdio::null()).output().expect("the program starts")
@@ -55,7 +25,7 @@ fn figures(words: &[&str]) -> Value {
 #[test]
 fn many_idle_connections_with_several_processes_on_both_ends() {
     let origin = Origin::start(&["--processes", "2"]);
-    let url = origin.url("/websocket/echo");
+    let url = origin.websocket_url("/websocket/echo");
     let words = ["-c", "400", "-t", "2", "--processes", "2", "--ramp", "2000", "--hold", "1s", "--heartbeat", "2s"];
     let more = ["--source", "127.0.0.2-127.0.0.9", "--interval", "100ms", "--drain", "20s", &url];
     let seen = figures(&[words.as_slice(), &more].concat());
@@ -68,7 +38,7 @@ fn many_idle_connections_with_several_processes_on_both_ends() {
     assert_eq!((opened, open), (400, Some(400)), "the intervals add up: {}", seen["intervals"]);
     assert_eq!(seen["sockets"]["most"]["ESTABLISHED"].as_u64(), Some(400), "{}", seen["sockets"]);
     // Both processes of the origin served connections, and they end with their parent.
-    let parts = children(origin.child.id());
+    let parts = children(origin.running.id());
     assert_eq!(parts.len(), 2, "{parts:?}");
     drop(origin);
     until("its processes have ended", || parts.iter().all(|part| !lives(*part)));
@@ -81,7 +51,7 @@ fn rows(figures: &Value) -> impl Iterator<Item = &Value> {
 #[test]
 fn rooms_reach_over_processes_and_nothing_is_lost() {
     let origin = Origin::start(&[]);
-    let url = origin.url("/websocket/room/{{room}}");
+    let url = origin.websocket_url("/websocket/room/{{room}}");
     // Every room has members in each process.
     let words = [
         "-c",
@@ -117,7 +87,7 @@ fn every_form_of_the_report_is_there() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let [csv, hgrm, html, metrics] = ["a.csv", "a.hgrm", "a.html", "a.prom"].map(file);
-    let url = origin.url("/websocket/echo");
+    let url = origin.websocket_url("/websocket/echo");
     let words =
         ["-c", "30", "--ramp", "1000", "--hold", "800ms", "-R", "100", "--heartbeat", "1s", "--interval", "100ms"];
     let files = ["--csv", &csv, "--hgrm", &hgrm, "--html", &html, "--prometheus", &metrics, "--plain"];
@@ -170,7 +140,7 @@ fn two_runs_are_compared_with_intervals() {
     let origin = Origin::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let [few, more] = ["few.json", "more.json"].map(|name| folder.path().join(name).to_string_lossy().into_owned());
-    let url = origin.url("/websocket/echo");
+    let url = origin.websocket_url("/websocket/echo");
     for (file, rate) in [(&few, "50"), (&more, "500")] {
         let words = ["-q", "-c", "5", "--hold", "1200ms", "-R", rate, "--interval", "100ms", "--json", file, &url];
         assert_eq!(load(&words).status.code(), Some(0));
@@ -191,7 +161,7 @@ fn two_runs_are_compared_with_intervals() {
 #[test]
 fn a_run_is_seen_live_and_stopped_by_a_key() {
     let origin = Origin::start(&[]);
-    let url = origin.url("/websocket/echo");
+    let url = origin.websocket_url("/websocket/echo");
     let words = ["-c", "12", "--hold", "1h", "--interval", "100ms", "--processes", "2", "--allow-lag", &url];
     let mut live = Live::start("load", &words);
     live.wait_for("opened/s");
@@ -210,37 +180,24 @@ fn a_run_is_seen_live_and_stopped_by_a_key() {
 #[test]
 fn interrupt_reaches_all_processes_and_a_death_voids_the_run() {
     let origin = Origin::start(&[]);
-    let url = origin.url("/websocket/echo");
+    let url = origin.websocket_url("/websocket/echo");
     for dies in [false, true] {
-        let mut command = holdfast();
-        command.args(["load", "-c", "9", "-t", "3", "--processes", "3", "--hold", "1h", "--interval", "100ms", &url]);
+        let words = ["-c", "9", "-t", "3", "--processes", "3", "--hold", "1h", "--interval", "100ms", &url];
         // A busy machine makes a run void as well; here only the death of a process may do so.
-        command.args((!dies).then_some("--allow-lag"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut wait_for = |words: &str| {
-            let mut line = String::new();
-            while !line.contains(words) {
-                line.clear();
-                assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
-            }
-        };
-        wait_for(" 9 open");
-        let parts = children(child.id());
+        let allow = if dies { &[][..] } else { &["--allow-lag"] };
+        let load = start(&[words.as_slice(), allow].concat());
+        load.wait_for_error(" 9 open");
+        let parts = children(load.id());
         assert_eq!(parts.len(), 3, "{parts:?}");
         if dies {
             kill(pid(parts[1]), Signal::SIGKILL).expect("it can be killed");
             until("it is gone", || !lives(parts[1]));
-            wait_for(" 6 open");
+            load.wait_for_error(" 6 open");
         }
-        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-        // The rest of the output must be read, or the process would block.
-        progress.read_to_end(&mut Vec::new()).expect("it can be read");
-        let output = child.wait_with_output().expect("it ends");
-        let said = text(&output.stdout);
+        load.signal(Signal::SIGINT);
+        let Ended { status, stdout: said, .. } = load.end();
         assert!(said.contains("stopped by hand") && said.contains("open when the run was stopped by hand"), "{said}");
-        assert_eq!(output.status.code(), Some(if dies { 4 } else { 0 }), "{said}");
+        assert_eq!(status.code(), Some(if dies { 4 } else { 0 }), "{said}");
         assert_eq!(said.contains("was killed by signal 9"), dies, "{said}");
         until("all have ended", || parts.iter().all(|part| !lives(*part)));
     }
@@ -270,7 +227,7 @@ fn an_origin_of_several_processes_says_what_only_one_could_do() {
         let answer = support::fetch(port, path).expect("it answers");
         assert!(answer.starts_with("HTTP/1.1 501 ") && answer.contains("--processes 1"), "{path}: {answer}");
     }
-    let seen = figures_of_a_failure(&origin.url("/websocket/room/a"));
+    let seen = figures_of_a_failure(&origin.websocket_url("/websocket/room/a"));
     assert_eq!(seen["statuses"]["501"], 3, "{seen}");
     assert!(support::fetch(port, "/").expect("it answers").starts_with("HTTP/1.1 200 "));
 }

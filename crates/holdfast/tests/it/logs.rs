@@ -4,7 +4,7 @@ use crate::support::{DEADLINE, Instance, until};
 use flate2::read::MultiGzDecoder;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -152,8 +152,7 @@ fn a_log_of_stream_may_have_a_variable_in_its_name() {
     let mut instance = Instance::new(&stream, "");
     instance.start();
     let name = format!("logs/{port}-127.0.0.1.log");
-    let mut text = String::new();
-    let _ = TcpStream::connect(("127.0.0.1", port)).expect("it accepts").read_to_string(&mut text);
+    Talk::connect(([127, 0, 0, 1], port).into()).rest();
     until("the line is written", || instance.text(&name) == "200\n");
 }
 
@@ -316,15 +315,14 @@ fn a_line_under_load_follows_within_its_period() {
     let mut instance = Instance::new("worker_processes 1;", servers);
     instance.start();
     let is_over = AtomicBool::new(false);
-    let connect = || Talk::of(TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens"));
     let mut late: Vec<Duration> = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut client = connect();
+            let mut client = instance.client();
             while !is_over.load(Ordering::Relaxed) {
                 assert_eq!(client.get("/load", "").status(), 204);
             }
         });
-        let mut client = connect();
+        let mut client = instance.client();
         let probe = |number: usize| {
             assert_eq!(client.get(&format!("/probe/{number}"), "").status(), 204);
             let begun = Instant::now();

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use testkit::{Peer, free_port, peer_program};
+use testkit::{Peer, Running, free_port, peer_program};
 
 /// Metrics that are absent without a problem: an expression over them has no result then.
 const ABSENT_WHILE_WELL: [&str; 1] = ["holdfast_ports_exhausted_in_seconds"];
@@ -53,28 +53,6 @@ fn each_alert_fires_in_its_situation_and_has_a_page() {
     assert_eq!(pages.len(), alerts.len());
     for page in pages {
         assert!(packaging("../docs/guide").join(&page).is_file(), "{page} is not there");
-    }
-}
-
-/// Processes that end with the test.
-pub(crate) struct Running(Vec<Child>);
-
-impl Running {
-    pub(crate) fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    pub(crate) fn add(&mut self, command: &mut Command) {
-        self.0.push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 
@@ -181,10 +159,11 @@ fn prometheus_scrapes_native_histograms() {
         ),
     );
     gateway.start();
-    let (prometheus, folder, mut running) =
-        (free_port(), tempfile::tempdir().expect("a directory"), Running(Vec::new()));
+    let (prometheus, folder, mut running) = (free_port(), tempfile::tempdir().expect("a directory"), Vec::new());
     let jobs = [("holdfast", gateway.port)];
-    running.add(prometheus_reading(&jobs, folder.path(), prometheus).arg("--enable-feature=native-histograms"));
+    running.push(Running::start(
+        prometheus_reading(&jobs, folder.path(), prometheus).arg("--enable-feature=native-histograms"),
+    ));
     for path in ["/a", "/b", "/c"] {
         assert!(gateway.fetch(path).is_ok_and(|text| text.contains("200 OK")));
     }
@@ -220,17 +199,24 @@ fn a_real_prometheus_answers_every_query() {
     gateway.start();
     let (watch, load, prometheus) = (free_port(), free_port(), free_port());
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let mut running = Running(Vec::new());
+    let mut running = Vec::new();
     let port = gateway.port.to_string();
-    running.add(holdfast().args(["watch", "--plain", "--port", &port, "--listen", &format!("127.0.0.1:{watch}")]));
-    running.add(
+    running.push(Running::start(holdfast().args([
+        "watch",
+        "--plain",
+        "--port",
+        &port,
+        "--listen",
+        &format!("127.0.0.1:{watch}"),
+    ])));
+    running.push(Running::start(
         holdfast()
             .args(["load", "--quiet", "--allow-lag", "-c", "4", "-d", "120s", "-R", "200/s"])
             .args(["--listen", &format!("127.0.0.1:{load}")])
             .arg(format!("http://127.0.0.1:{port}/")),
-    );
+    ));
     let jobs = [("holdfast", gateway.port), ("watch", watch), ("load", load)];
-    running.add(&mut prometheus_reading(&jobs, folder.path(), prometheus));
+    running.push(Running::start(&mut prometheus_reading(&jobs, folder.path(), prometheus)));
     until("Prometheus has read all three twice", || {
         ask(prometheus, "min(count_over_time(up[1m]) and up == 1) >= 3 and count(up == 1) == 3")
             .is_ok_and(|found| found.len() == 1)

@@ -1,12 +1,12 @@
 //! L1, L2, L4, L9 and L10: exhausted resources of the machine. Real processes, because such limits belong to a process.
 
 use crate::support;
-use crate::support::{DEADLINE, Instance, children, threads_stopped, until};
+use crate::support::{Instance, children, threads_stopped, until};
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testkit::{End, Peer, Signal, Talk};
 
 /// A small answer of the gateway itself, and a proxied one.
 fn site(upstream: &str) -> String {
@@ -25,15 +25,9 @@ fn with_descriptors(count: u32, command: &Command) -> Command {
     limited
 }
 
-fn connect(instance: &Instance) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", instance.port)).expect("the kernel accepts");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream
-}
-
-/// Sends a request on an open connection; returns the whole answer.
-fn ask(stream: &TcpStream, path: &str) -> String {
-    testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).expect("an answer").whole_text()
+/// A small answer of the gateway itself on a kept connection.
+fn is_alive(client: &mut Talk) -> bool {
+    client.get("/alive", "").status() == 200
 }
 
 /// Processor time of a process so far, in clock ticks of 10 ms.
@@ -51,34 +45,40 @@ const FEW: u32 = 48;
 
 /// Opens requests without their bodies until the process has no descriptor left. A client that has sent a whole head is
 /// not closed to make room, and each head is read before the next client connects.
-fn take_all(instance: &Instance) -> Vec<TcpStream> {
+fn take_all(instance: &Instance) -> Vec<Talk> {
     let is_full = || instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)");
     let mut taken = Vec::new();
     while !is_full() {
         assert!(taken.len() < 2 * FEW as usize, "there are descriptors left");
-        let mut stream = connect(instance);
-        let request = b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
-        stream.write_all(request).expect("sent");
-        stream.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
-        until("it is told to go on, or not accepted", || stream.read(&mut [0; 64]).is_ok() || is_full());
-        taken.push(stream);
+        let mut client = instance.client();
+        client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n");
+        let patience = Duration::from_millis(20);
+        until("it is told to go on, or not accepted", || client.receives_within(patience) || is_full());
+        taken.push(client);
     }
     taken
 }
 
 #[test]
 fn l01_accept_pauses_without_descriptors_and_resumes() {
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = upstream.local_addr().expect("bound");
-    let mut instance = Instance::new("", &site(&address.to_string()));
+    let go = Signal::new();
+    let peer = Peer::script({
+        let go = go.clone();
+        move |mut talk| {
+            talk.request();
+            talk.wait(&go);
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let mut instance = Instance::new("", &site(&peer.address().to_string()));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
-    let mut kept = connect(&instance);
-    kept.write_all(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-    let (mut peer, _) = upstream.accept().expect("the request is passed on");
+    let mut kept = instance.client();
+    kept.send_get("/x", "");
+    until("the request is passed on", || peer.requests().len() == 1);
     let taken = take_all(&instance);
-    let mut waiting = connect(&instance);
-    waiting.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    let mut waiting = instance.client();
+    waiting.send_get("/alive", "");
     // A busy loop would use all of the processor; ten ticks a second are far above what a few timers need.
     let (begun, before) = (Instant::now(), ticks(child));
     while begun.elapsed() < Duration::from_secs(1) {
@@ -86,13 +86,10 @@ fn l01_accept_pauses_without_descriptors_and_resumes() {
     }
     let used = ticks(child) - before;
     assert!(used <= 10, "{used} ticks of 10 ms in a second of waiting");
-    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
-    let mut answer = [0; 12];
-    kept.read_exact(&mut answer).expect("connected clients are served");
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    go.raise();
+    assert_eq!(kept.response().status(), 200, "connected clients are served");
     drop(taken);
-    waiting.read_exact(&mut answer).expect("who waited is served");
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert_eq!(waiting.response().status(), 200, "a client that waited is served");
     assert!(instance.fetch("/alive").is_ok_and(|response| response.ends_with("alive")));
     let lines = instance.text("logs/error.log");
     let told: Vec<&str> = lines.lines().filter(|line| line.contains("accept4()")).collect();
@@ -103,52 +100,40 @@ fn l01_accept_pauses_without_descriptors_and_resumes() {
 fn l01_a_connection_without_a_request_makes_room() {
     let mut instance = Instance::new("", &site("127.0.0.1:1"));
     instance.start_as(|command| with_descriptors(FEW, &command));
-    let mut silent = connect(&instance);
-    silent.write_all(b"GET /alive HTTP/1.1\r\nHo").expect("sent");
-    let mut others: Vec<TcpStream> = (0..2 * FEW).map(|_| connect(&instance)).collect();
-    assert_eq!(silent.read(&mut [0; 1]).expect("a good end"), 0, "the oldest gives way");
-    let newest = others.last_mut().expect("there are some");
-    assert!(ask(newest, "/alive").starts_with("HTTP/1.1 200 "));
+    let mut silent = instance.client();
+    silent.send("GET /alive HTTP/1.1\r\nHo");
+    let mut others: Vec<Talk> = (0..2 * FEW).map(|_| instance.client()).collect();
+    assert_eq!(silent.end(), End::Fin, "the oldest gives way");
+    assert!(is_alive(others.last_mut().expect("there are some")));
 }
 
 #[test]
 fn l01_an_idle_connection_makes_room() {
     let mut instance = Instance::new("", &site("127.0.0.1:1"));
     instance.start_as(|command| with_descriptors(FEW, &command));
-    let mut idle = connect(&instance);
-    assert!(ask(&idle, "/alive").starts_with("HTTP/1.1 200 "));
+    let mut idle = instance.client();
+    assert!(is_alive(&mut idle));
     let _taken = take_all(&instance);
-    let mut rest = Vec::new();
-    idle.read_to_end(&mut rest).expect("a good end");
-    assert!(rest.ends_with(b"alive") || rest.is_empty(), "{}", rest.escape_ascii());
+    assert_eq!(idle.end(), End::Fin);
 }
 
 #[test]
 fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = upstream.local_addr().expect("bound");
-    let mut instance = Instance::new("", &site(&address.to_string()));
+    let peer = Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+    let mut instance = Instance::new("", &site(&peer.address().to_string()));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
-    let mut client = connect(&instance);
+    let mut client = instance.client();
     // It was accepted before the others and has an open request.
-    client.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     let taken = take_all(&instance);
-    client.write_all(b"b").expect("sent");
-    let mut answer = [0; 12];
-    client.read_exact(&mut answer).expect("an answer");
-    assert_eq!(&answer, b"HTTP/1.1 503");
+    client.send("b");
+    assert_eq!(client.response().status(), 503);
     instance.wait_for_line("socket() failed (24: Too many open files) while connecting to upstream");
     drop(taken);
-    let serving = std::thread::spawn(move || {
-        let (mut stream, _) = upstream.accept().expect("the request is passed on");
-        assert!(stream.read(&mut [0; 1024]).expect("a request") > 0);
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").expect("sent");
-    });
     until("descriptors are free", || descriptors(child) < FEW as usize / 2);
     // The peer is not marked as failed for an error on our side.
     assert!(instance.fetch("/x").is_ok_and(|response| response.ends_with("ok")));
-    serving.join().expect("no panic");
 }
 
 #[test]
@@ -203,11 +188,10 @@ fn l09_where_the_error_log_is_full_too() {
     until("it serves", || instance.fetch("/").is_ok_and(|response| response.ends_with("served")));
     for _ in 0..20 {
         // Malformed requests write to the error log, too.
-        let mut client = connect(&instance);
-        client.write_all(b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        let mut client = instance.client();
+        client.send_get("/\0", "");
+        assert_eq!(client.response().status(), 400);
+        client.end();
         assert!(instance.fetch("/").is_ok_and(|response| response.ends_with("served")));
     }
     instance.signal("quit");
@@ -227,9 +211,8 @@ fn l10_full_temp_disk_fails_only_its_request() {
     if !nix::unistd::geteuid().is_root() {
         return testkit::skip("only root can mount a disk");
     }
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = upstream.local_addr().expect("bound");
-    let servers = site(&address.to_string()).replace(
+    let peer = Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+    let servers = site(&peer.address().to_string()).replace(
         "keepalive_timeout 60s;",
         "client_body_temp_path SMALL; client_body_buffer_size 1k; client_max_body_size 10m;",
     );
@@ -238,46 +221,22 @@ fn l10_full_temp_disk_fails_only_its_request() {
     fs::create_dir(&small).expect("made");
     instance.configure("", &servers.replace("SMALL", &small.display().to_string()));
     instance.start_as(|command| with_small_disk(&small, &command));
-    let (seen, requests) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in upstream.incoming() {
-            let mut stream = stream.expect("passed on");
-            let mut request = Vec::new();
-            let mut buffer = vec![0; 64 * 1024];
-            while !request.ends_with(b"end") {
-                let count = stream.read(&mut buffer).expect("a request");
-                if count == 0 {
-                    break;
-                }
-                request.extend_from_slice(&buffer[..count]);
-            }
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
-            stream.write_all(answer).expect("sent");
-            if seen.send(request.len()).is_err() {
-                return;
-            }
-        }
-    });
     let post = |size: usize| {
-        let mut client = connect(&instance);
-        write!(client, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n")
-            .expect("sent");
+        let mut client = instance.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"));
         // When the body is no longer read, the client notices through the answer.
-        let _ = client.write_all(&vec![b'x'; size - 3]).and_then(|()| client.write_all(b"end"));
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).expect("an answer");
-        answer
+        client.send(vec![b'x'; size]);
+        client.response()
     };
-    let other = connect(&instance);
-    assert!(ask(&other, "/alive").starts_with("HTTP/1.1 200 "));
-    assert!(post(4_000_000).starts_with("HTTP/1.1 500 "));
+    let mut other = instance.client();
+    assert!(is_alive(&mut other));
+    assert_eq!(post(4_000_000).status(), 500);
     instance.wait_for_line("failed (28: No space left on device) while reading client request body");
-    assert!(ask(&other, "/alive").contains("200"));
+    assert!(is_alive(&mut other));
     // The space of the failed request is free again.
-    let answer = post(40_000);
-    assert!(answer.ends_with("ok"), "{answer}");
-    let length = requests.recv_timeout(DEADLINE).expect("one request");
-    assert!((40_000..41_000).contains(&length), "{length}: the upstream has seen nothing of the other");
+    assert_eq!(post(40_000).text(), "ok");
+    assert_eq!(peer.only_request().body.len(), 40_000);
+    assert_eq!(peer.connections(), 1, "the upstream has seen nothing of the other");
 }
 
 /// Resident memory of a process in KB.
@@ -297,16 +256,16 @@ fn l11_resident_memory_falls_after_a_burst() {
     let mut instance = Instance::new("worker_processes 1;", &servers);
     instance.start();
     let worker = children(instance.pid())[0];
-    assert!(ask(&connect(&instance), "/alive").contains("200"));
+    assert!(is_alive(&mut instance.client()));
     let before = resident_kb(worker);
     // All but the last byte: each body waits in memory.
     let send = || {
-        let mut client = connect(&instance);
-        write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", BODY_BYTES + 1).expect("sent");
-        client.write_all(&vec![b'x'; BODY_BYTES]).expect("sent");
+        let mut client = instance.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", BODY_BYTES + 1));
+        client.send(vec![b'x'; BODY_BYTES]);
         client
     };
-    let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| send()).collect();
+    let clients: Vec<Talk> = (0..CLIENTS).map(|_| send()).collect();
     let least = before + CLIENTS * BODY_BYTES as u64 / 1024 * 9 / 10;
     until("the bodies are held", || resident_kb(worker) > least);
     drop(clients);
@@ -321,5 +280,5 @@ fn l11_resident_memory_falls_after_a_burst() {
         );
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    assert!(ask(&connect(&instance), "/alive").contains("200"));
+    assert!(is_alive(&mut instance.client()));
 }

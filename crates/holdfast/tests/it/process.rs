@@ -1,13 +1,12 @@
 //! Real processes: start, signals, reload, death and end, with and without a master.
 
 use crate::support;
-use crate::support::{DEADLINE, Instance, children, lives, pid, until};
+use crate::support::{Instance, children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use testkit::free_port;
+use testkit::{End, Peer, Running, Talk, free_port};
 
 fn returning(text: &str) -> String {
     format!("server {{ listen 127.0.0.1:PORT; location / {{ return 200 \"{text}\"; }} }}")
@@ -233,8 +232,7 @@ fn a_new_master_adopts_the_children_of_a_killed_one() {
         };
         instance.configure("worker_processes 2;", &servers("one", &instance));
         let child = killed_master(&mut instance);
-        let mut kept = TcpStream::connect(("127.0.0.1", instance.port)).expect("it accepts");
-        kept.set_read_timeout(Some(DEADLINE)).expect("set");
+        let mut kept = instance.client();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
@@ -249,10 +247,8 @@ fn a_new_master_adopts_the_children_of_a_killed_one() {
             instance.wait_for_line("holdfast serves");
             until("the new text is served", || answers(&instance, "two"));
             // The process that accepted the earlier connection serves it to its end.
-            kept.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
-            let mut response = String::new();
-            kept.read_to_string(&mut response).expect("an answer");
-            assert!(response.ends_with("one"), "{response}");
+            assert_eq!(kept.get("/", "Connection: close\r\n").text(), "one");
+            kept.end();
             until("the old child has finished", || !lives(child));
             done.store(true, Ordering::Relaxed);
             client.join().expect("no request failed");
@@ -271,8 +267,7 @@ fn instance_fetch(port: u16) -> String {
 fn signals_only_the_instance_that_wrote_the_pid_file() {
     let mut instance = Instance::new("", &returning("one"));
     // Another process of this program that does not belong to this instance.
-    let mut other =
-        support::holdfast().args(["origin", "--json"]).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let other = Running::start(support::holdfast().args(["origin", "--json"]));
     let number = other.id();
     let refused = |instance: &Instance, text: &str, word: &str, message: &str| {
         fs::write(instance.path("logs/holdfast.pid"), text).expect("written");
@@ -287,8 +282,7 @@ fn signals_only_the_instance_that_wrote_the_pid_file() {
         refused(&instance, text, "stop", &format!("invalid PID number \"{text}\" in "));
     }
     assert!(lives(number));
-    other.kill().expect("it runs");
-    other.wait().expect("a child of ours");
+    drop(other);
     refused(&instance, &format!("{number}\n"), "stop", "failed (3: No such process)");
     instance.start();
     instance.signal("reload");
@@ -325,8 +319,16 @@ fn logs_are_reopened_and_no_line_is_lost() {
 #[test]
 fn quit_finishes_open_requests() {
     for top in MODELS {
-        let slow = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let address = slow.local_addr().expect("bound");
+        let go = testkit::Signal::new();
+        let slow = Peer::script({
+            let go = go.clone();
+            move |mut talk| {
+                talk.request();
+                talk.wait(&go);
+                talk.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+            }
+        });
+        let address = slow.address();
         let proxy = format!("server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://{address}; }} }}");
         let mut instance = Instance::new(top, &proxy);
         instance.start();
@@ -334,12 +336,10 @@ fn quit_finishes_open_requests() {
             let port = instance.port;
             move || support::fetch(port, "/")
         });
-        let (mut upstream, _) = slow.accept().expect("the request is passed on");
-        upstream.set_read_timeout(Some(DEADLINE)).expect("set");
-        assert!(upstream.read(&mut [0; 1024]).expect("a request") > 0);
+        until("the request is passed on", || slow.requests().len() == 1);
         instance.signal("quit");
         until("nothing new is accepted", || TcpStream::connect(("127.0.0.1", instance.port)).is_err());
-        upstream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate").expect("sent");
+        go.raise();
         let response = client.join().expect("no panic").expect("an answer");
         assert!(response.ends_with("late"), "{top}: {response}");
         assert_eq!(instance.wait(), Some(0));
@@ -350,8 +350,8 @@ fn quit_finishes_open_requests() {
 fn a_drain_ends_at_its_time_limit() {
     let mut instance = Instance::new("worker_shutdown_timeout 200ms;", &returning("one"));
     instance.start();
-    let mut half = TcpStream::connect(("127.0.0.1", instance.port)).expect("it accepts");
-    half.write_all(b"GET / HTTP/1.1\r\nHo").expect("sent");
+    let mut half = instance.client();
+    half.send("GET / HTTP/1.1\r\nHo");
     instance.signal("quit");
     assert_eq!(instance.wait(), Some(0));
 }
@@ -428,7 +428,7 @@ fn only_a_transparent_bind_keeps_a_right_and_that_one_alone() {
     if !nix::unistd::geteuid().is_root() {
         return testkit::skip("only root has rights to give up");
     }
-    let peer = testkit::Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
+    let peer = Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
     let servers = |bind: &str| {
         let address = peer.address();
         format!("server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://{address}; {bind} }} }}")
@@ -465,98 +465,69 @@ fn quick_mode_of_root_drops_privileges() {
     if !nix::unistd::geteuid().is_root() {
         return testkit::skip("only root has rights to give up");
     }
-    let peer = testkit::Peer::answering(|request| {
+    let peer = Peer::answering(|request| {
         let length = request.body.len().to_string();
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len()).into_bytes()
     });
     let port = free_port();
-    let mut child = support::holdfast()
-        .args(["serve", "--to", &peer.address().to_string(), "--listen", &format!("127.0.0.1:{port}")])
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("it starts");
-    until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let mut serving = support::holdfast();
+    serving.args(["serve", "--to", &peer.address().to_string(), "--listen", &format!("127.0.0.1:{port}")]);
+    let serving = Running::listening(&mut serving, ([127, 0, 0, 1], port));
     let nobody = nix::unistd::User::from_name("nobody").expect("looked up").expect("it exists");
     until("the rights are gone", || {
-        let ids = status_line(child.id(), "Uid:");
+        let ids = status_line(serving.id(), "Uid:");
         ids.split_ascii_whitespace().all(|id| id == nobody.uid.to_string())
     });
     for name in ["CapEff:", "CapPrm:", "CapInh:"] {
-        assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
+        assert_eq!(status_line(serving.id(), name), "0000000000000000", "{name}");
     }
     // More than `client_body_buffer_size`: through a file that no user may write.
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n";
     let request = [head.as_slice(), &vec![b'x'; 100_000]].concat();
     let response = testkit::fetch(("127.0.0.1", port), request).expect("an answer").whole_text();
-    kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
+    serving.signal(Signal::SIGTERM);
     assert!(response.ends_with("100000"), "{response}");
-    assert!(child.wait().expect("a child of ours").success());
+    serving.end().assert_code(0);
 }
 
 #[test]
 fn quick_mode_serves_without_any_file() {
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let port = free_port();
-    let to = upstream.local_addr().expect("bound").to_string();
-    let child = support::holdfast()
-        .args(["serve", "--to", &to, "--listen", &port.to_string()])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    // The second request may or may not find the first one's connection in the pool.
-    std::thread::spawn(move || {
-        for stream in upstream.incoming() {
-            std::thread::spawn(|| answer_upgrades(stream.expect("passed on")));
+    // It answers an upgrade with 101 and a close, others with 200. The second request may or may not find the first one's
+    // connection in the pool.
+    let upstream = Peer::script(|mut talk| {
+        while let Some(request) = talk.request() {
+            if (request.value("Upgrade"), request.value("Connection")) == (Some("x"), Some("upgrade")) {
+                talk.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nframes");
+                return;
+            }
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nquick");
         }
     });
-    until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let (port, to) = (free_port(), upstream.address().to_string());
+    let mut serving = support::holdfast();
+    serving.args(["serve", "--to", &to, "--listen", &port.to_string()]);
+    let serving = Running::listening(&mut serving, ([127, 0, 0, 1], port));
     let response = support::fetch(port, "/").expect("an answer");
-    let mut tunnel = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    tunnel.set_read_timeout(Some(DEADLINE)).expect("set");
-    tunnel.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
-    let mut through = String::new();
-    let ended = tunnel.read_to_string(&mut through);
-    kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
+    let mut tunnel = Talk::connect(([127, 0, 0, 1], port).into());
+    assert_eq!(tunnel.get("/", "Connection: Upgrade\r\nUpgrade: x\r\n").status(), 101);
+    let through = tunnel.rest();
+    serving.signal(Signal::SIGTERM);
     assert!(response.ends_with("quick"), "{response}");
-    assert!(ended.is_ok() && through.starts_with("HTTP/1.1 101 ") && through.ends_with("frames"), "{through}");
-    let ended = child.wait_with_output().expect("a child of ours");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(
-        ended.status.success() && said.contains(&format!("open http://127.0.0.1:{port}/ (requests go to {to})")),
-        "{said}"
-    );
-    assert!(!said.contains("[warn]"), "it warns of nothing that it chose itself: {said}");
-}
-
-/// Answers requests on a connection: an upgrade with 101 and a close, others with 200.
-fn answer_upgrades(mut stream: TcpStream) {
-    let mut request = [0; 1024];
-    while let Ok(length @ 1..) = stream.read(&mut request) {
-        let text = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
-        if text.contains("\r\nupgrade: x\r\n") && text.contains("\r\nconnection: upgrade\r\n") {
-            let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nframes";
-            stream.write_all(head.as_bytes()).expect("sent");
-            return;
-        }
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nquick").expect("sent");
-    }
+    assert_eq!(through, (b"frames".to_vec(), End::Fin));
+    let ended = serving.end();
+    ended.assert_code(0);
+    ended.assert_reports(&[&format!("open http://127.0.0.1:{port}/ (requests go to {to})")]);
+    assert!(!ended.stderr.contains("[warn]"), "it warns of nothing that it chose itself: {}", ended.stderr);
 }
 
 #[test]
 fn origin_prints_its_address_and_ends_on_signal() {
-    let mut child = support::holdfast()
-        .args(["origin", "--size", "7", "--json"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
-    let listening: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let origin = Running::start(support::holdfast().args(["origin", "--size", "7", "--json"]));
+    let listening: serde_json::Value = serde_json::from_str(&origin.wait_for_output("")).expect("JSON");
     let address = listening["listening"][0].as_str().expect("an address");
     let port = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
     let response = support::fetch(port, "/").expect("an answer");
-    kill(pid(child.id()), Signal::SIGINT).expect("it runs");
+    origin.signal(Signal::SIGINT);
     assert!(response.contains("\r\nContent-Length: 7\r\n"), "{response}");
-    assert!(child.wait().expect("a child of ours").success());
+    origin.end().assert_code(0);
 }

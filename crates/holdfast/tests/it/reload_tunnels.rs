@@ -9,10 +9,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{free_port, peer_program};
+use testkit::{Running, free_port, peer_program};
 
 /// Clients that ask all the time.
 const ASKING: usize = 8;
@@ -53,21 +53,6 @@ enum Proxy {
     Haproxy,
 }
 
-/// A running program, ended with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = kill(support::pid(self.0.id()), Signal::SIGTERM);
-        let until = Instant::now() + DEADLINE;
-        while Instant::now() < until && self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            std::thread::park_timeout(Duration::from_millis(10));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A proxy in its folder.
 struct Scene {
     proxy: Proxy,
@@ -96,9 +81,7 @@ impl Scene {
     }
 
     fn run(&mut self, command: &mut Command) {
-        let out = fs::File::create(self.instance.path("out")).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(out).spawn().unwrap();
-        self.running = Some(Running(child));
+        self.running = Some(Running::start(command));
     }
 
     fn file(&self) -> PathBuf {
@@ -143,7 +126,7 @@ impl Scene {
     }
 
     fn pid(&self) -> u32 {
-        self.running.as_ref().map_or_else(|| self.instance.pid(), |running| running.0.id())
+        self.running.as_ref().map_or_else(|| self.instance.pid(), Running::id)
     }
 
     /// Reloads, and waits until requests get the new configuration, as far as the program tells.
@@ -296,15 +279,8 @@ fn run(proxy: Proxy, origin: SocketAddr, scale: Scale) -> Outcome {
 /// An origin with an echo for WebSockets, in a process of its own.
 fn start_origin() -> (Running, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let origin = support::holdfast()
-        .args(["origin", "--listen", &address.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let origin = Running(origin.unwrap());
-    until("the origin serves", || TcpStream::connect(address).is_ok());
-    (origin, address)
+    let mut origin = support::holdfast();
+    (Running::listening(origin.args(["origin", "--listen", &address.to_string()]), address), address)
 }
 
 #[test]

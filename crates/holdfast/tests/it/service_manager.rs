@@ -7,7 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use testkit::{Running, Talk};
 
 const SERVER: &str = "server { listen 127.0.0.1:PORT; location = /alive { return 200 alive; } }";
 
@@ -54,38 +55,11 @@ impl NotifySocket {
     }
 }
 
-/// A started program, ended with the test.
-struct Started(Child);
-
-impl Started {
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(pid(self.pid()), signal).expect("it runs");
-    }
-
-    fn wait(&mut self) -> Option<i32> {
-        until("it ends", || self.0.try_wait().expect("a child of ours").is_some());
-        self.0.wait().expect("a child of ours").code()
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            self.signal(Signal::SIGTERM);
-            until("it ends", || self.0.try_wait().expect("a child of ours").is_some());
-        }
-    }
-}
-
-fn start(instance: &Instance, manager: &NotifySocket, flags: &[&str]) -> Started {
+fn start(instance: &Instance, manager: &NotifySocket, flags: &[&str]) -> Running {
     let mut command = instance.command(flags);
     command.env("NOTIFY_SOCKET", &manager.name).stdout(Stdio::null());
     command.stderr(std::fs::File::create(instance.path("stderr")).expect("made"));
-    Started(command.spawn().expect("the program starts"))
+    Running::of(command.spawn().expect("the program starts"))
 }
 
 #[test]
@@ -95,7 +69,7 @@ fn reports_start_reload_and_stop_to_the_service_manager() {
     // Without `daemon off`: a program that detaches would leave the service manager's view.
     let mut started = start(&instance, &manager, &[]);
     manager.receive("READY=1");
-    assert_eq!(instance.pid_file(), Some(started.pid()), "it stays in the foreground");
+    assert_eq!(instance.pid_file(), Some(started.id()), "it stays in the foreground");
     assert!(instance.text("stderr").contains("NOTIFY_SOCKET is set"), "{}", instance.text("stderr"));
     let status = manager.receive("STATUS=serving: …");
     assert_eq!(status, "STATUS=serving: 0 connections, 0 requests under way, 0 tunnels");
@@ -117,7 +91,7 @@ fn reports_start_reload_and_stop_to_the_service_manager() {
     started.signal(Signal::SIGQUIT);
     let stopping = manager.receive("STOPPING=1");
     assert!(stopping.ends_with("\nEXTEND_TIMEOUT_USEC=30000000"), "{stopping}");
-    assert_eq!(started.wait(), Some(0));
+    assert_eq!(started.wait().code(), Some(0));
 }
 
 #[test]
@@ -133,7 +107,7 @@ fn one_process_reports_the_same_to_an_abstract_socket() {
     started.signal(Signal::SIGTERM);
     let stopping = manager.receive("STOPPING=1");
     assert!(!stopping.contains("EXTEND_TIMEOUT_USEC"), "it ends at once: {stopping}");
-    assert_eq!(started.wait(), Some(0));
+    assert_eq!(started.wait().code(), Some(0));
 }
 
 #[test]
@@ -142,7 +116,7 @@ fn the_watchdog_hears_of_the_instance_again_and_again() {
     let manager = NotifySocket::at_path(&instance);
     let mut command = instance.command(&["-g", "daemon off;"]);
     command.env("NOTIFY_SOCKET", &manager.name).env("WATCHDOG_USEC", "800000").stderr(Stdio::null());
-    let _started = Started(command.spawn().expect("the program starts"));
+    let _started = Running::of(command.spawn().expect("the program starts"));
     manager.receive("READY=1");
     for _ in 0..3 {
         manager.receive("WATCHDOG=1");
@@ -152,7 +126,7 @@ fn the_watchdog_hears_of_the_instance_again_and_again() {
     let manager = NotifySocket::at_path(&other);
     let mut command = other.command(&["-g", "daemon off;"]);
     command.env("NOTIFY_SOCKET", &manager.name).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
-    let _other = Started(command.stderr(Stdio::null()).spawn().expect("the program starts"));
+    let _other = Running::of(command.stderr(Stdio::null()).spawn().expect("the program starts"));
     manager.receive("READY=1");
     let next = manager.receive("STATUS=…");
     assert!(next.starts_with("STATUS=serving: "), "no sign of life came first: {next}");
@@ -166,13 +140,13 @@ fn the_old_program_names_its_successor_at_an_upgrade() {
     manager.receive("READY=1");
     old.signal(Signal::SIGUSR2);
     until("another master serves", || {
-        instance.pid_file().is_some_and(|new| new != old.pid() && !children(new).is_empty())
+        instance.pid_file().is_some_and(|new| new != old.id() && !children(new).is_empty())
             && instance.text("logs/error.log").matches("holdfast serves").count() >= 2
     });
     let new = instance.pid_file().expect("written");
     old.signal(Signal::SIGQUIT);
     manager.receive(&format!("MAINPID={new}"));
-    assert_eq!(old.wait(), Some(0));
+    assert_eq!(old.wait().code(), Some(0));
     // A predecessor that was killed could not have said it.
     manager.receive(&format!("MAINPID={new}"));
     kill(pid(new), Signal::SIGTERM).expect("it runs");
@@ -202,25 +176,16 @@ fn serves_on_the_sockets_of_the_unit_and_names_the_others() {
         .stdin(OwnedFd::from(web.try_clone().expect("copied")))
         .stdout(OwnedFd::from(spare))
         .stderr(OwnedFd::from(unix));
-    let mut started = Started(shell.spawn().expect("the shell starts"));
+    let mut started = Running::of(shell.spawn().expect("the shell starts"));
     instance.wait_for_line("holdfast serves");
 
-    let answer = {
-        use std::io::{Read as _, Write as _};
-        let mut early = early;
-        early.set_read_timeout(Some(DEADLINE)).expect("set");
-        early.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
-        let mut answer = String::new();
-        early.read_to_string(&mut answer).expect("answered");
-        answer
-    };
-    assert!(answer.ends_with("alive"), "{answer}");
+    assert_eq!(Talk::of(early).get("/alive", "Connection: close\r\n").text(), "alive");
     instance.wait_for_line(&format!(
         "the service manager passes the socket \"spare\" of {spare_address}, and no \"listen\" has this address"
     ));
     assert!(!instance.text("logs/error.log").contains("\"web\""), "{}", instance.text("logs/error.log"));
     started.signal(Signal::SIGQUIT);
-    assert_eq!(started.wait(), Some(0));
+    assert_eq!(started.wait().code(), Some(0));
     assert!(path.exists(), "the file belongs to the unit");
     drop(web);
 }

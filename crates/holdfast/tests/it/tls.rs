@@ -9,8 +9,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
-use testkit::{Authority, Issued, Talk, peer_or_skip, peer_program};
+use std::process::Command;
+use testkit::{Authority, Issued, Talk, output_for, peer_or_skip, peer_program};
 use tls::{ClientSide, Pair};
 
 /// Users of the workers if the tests run as root.
@@ -101,9 +101,7 @@ impl Scene {
         let connect = self.address().to_string();
         command.args(["s_client", "-connect", &connect, "-servername", "a.test", "-CAfile"]);
         command.arg(self.instance.path("ca.pem")).args(flags);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = output_for(&mut command, typed);
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 }

@@ -35,7 +35,7 @@ fn tunnel(port: u16) -> TcpStream {
 
 fn upgraded(port: u16, path: &str, protocol: &str) -> TcpStream {
     let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
-    support::upgraded(port, &head)
+    support::upgraded(port, &head).0
 }
 
 fn tunnels(instance: &Instance, count: usize) -> Vec<TcpStream> {

@@ -36,7 +36,7 @@ fn echo() -> std::net::SocketAddr {
 }
 
 fn tunnel(instance: &Instance) -> TcpStream {
-    support::upgraded(instance.port, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+    support::upgraded(instance.port, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").0
 }
 
 fn goes_through(tunnel: &mut TcpStream) {
@@ -239,12 +239,12 @@ fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
     let mut connection: Option<TcpStream> = None;
     let mut pause = 0;
     while !done.load(Ordering::Relaxed) {
-        let mut stream = connection.take().unwrap_or_else(|| {
+        let stream = connection.take().unwrap_or_else(|| {
             let stream = TcpStream::connect(("127.0.0.1", port)).expect("no connection is refused");
             stream.set_read_timeout(Some(DEADLINE)).expect("set");
             stream
         });
-        match ask(&mut stream) {
+        match ask(&stream) {
             Ok(closes) => {
                 answered += 1;
                 connection = Some(stream).filter(|_| !closes);
@@ -260,16 +260,10 @@ fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
 }
 
 /// Sends one request on a kept connection; returns whether the response announces a close.
-fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
-    stream.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n")?;
-    let (mut response, mut piece) = (Vec::new(), [0; 1024]);
-    while !response.ends_with(b"alive") {
-        match stream.read(&mut piece)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => response.extend_from_slice(&piece[..count]),
-        }
-    }
-    Ok(response.windows(17).any(|window| window == b"Connection: close"))
+fn ask(stream: &TcpStream) -> std::io::Result<bool> {
+    let response = testkit::ask(stream, "GET /alive HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    assert_eq!(response.text(), "alive");
+    Ok(response.announces_close())
 }
 
 /// `HOLDFAST_UPGRADES=20` makes the run longer.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use testkit::peer_program;
+use testkit::{Running, peer_program};
 
 /// How long nginx may take for anything here.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +18,7 @@ const FILE_BYTES: usize = 1_000_000;
 
 /// nginx in a folder of its own. Dropping it stops it.
 struct Nginx {
-    child: Child,
+    running: Running,
     home: TempDir,
 }
 
@@ -41,22 +41,14 @@ impl Nginx {
         let mut command = Command::new(peer_program("nginx-new"));
         command.arg("-p").arg(home.path()).arg("-c").arg(home.path().join("nginx.conf"));
         // The file and the socket belong to the user that runs this test.
-        let child = command.args(["-g", &user()]).stderr(Stdio::null()).spawn().unwrap();
-        Self { child, home }
+        Self { running: Running::start(command.args(["-g", &user()])), home }
     }
 
     fn connect(&self) -> UnixStream {
         let socket = self.home.path().join("socket");
-        let stream = testkit::until("nginx listens", || UnixStream::connect(&socket).ok());
+        let stream = self.running.until("nginx listens", || UnixStream::connect(&socket).ok());
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

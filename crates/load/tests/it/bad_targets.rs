@@ -1,10 +1,11 @@
 //! Targets that misbehave: each failure counts under the cause that an engineer would name.
 
-use crate::scene::{origin, read_head, refusing, requests, run, server, target};
+use crate::scene::{origin, read_head, requests, run, server, target};
 use load::{Cause, Options, Tally};
 use origin::Closing;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
+use testkit::Refusing;
 
 /// Checks that all requests failed by this cause.
 #[track_caller]
@@ -31,7 +32,8 @@ fn answered_with(bytes: &'static [u8]) -> Tally {
 
 #[test]
 fn refused_connections_are_counted() {
-    let (address, _bound) = refusing();
+    let refusing = Refusing::new();
+    let address = refusing.address();
     let summary = run(requests(target(address, "/"), 5, 2));
     expect_all(&summary.record.whole(), Cause::Refused, 5);
     assert_eq!((summary.record.established, summary.record.opened), (0, 5));

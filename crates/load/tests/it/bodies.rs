@@ -44,8 +44,8 @@ fn bodies_are_sent_compressed() {
         assert_eq!((whole.responses, whole.errors()), (3, 0), "{:?}", whole.failures);
         let received = recorder.received();
         for (number, request) in received[received.len() - 3..].iter().enumerate() {
-            assert_eq!(request.field("Content-Encoding"), Some(coding.name()));
-            assert_eq!(request.field("Content-Length"), Some(request.body.len().to_string().as_str()));
+            assert_eq!(request.value("Content-Encoding"), Some(coding.name()));
+            assert_eq!(request.value("Content-Length"), Some(request.body.len().to_string().as_str()));
             assert!(request.body.len() < body.len() / 10, "{coding:?}: {} bytes", request.body.len());
             assert_eq!(decoded(coding.name(), &request.body), format!("{body}{number}").as_bytes());
         }

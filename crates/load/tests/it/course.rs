@@ -49,8 +49,8 @@ fn users_of_a_scenario_come_one_after_the_other() {
     let summary = run(options);
     let mut order: Vec<String> = Vec::new();
     for request in server.received() {
-        if !order.contains(&request.path) {
-            order.push(request.path.clone());
+        if !order.iter().any(|path| path == request.target()) {
+            order.push(request.target().to_owned());
         }
     }
     assert_eq!(order, ["/0", "/1", "/2", "/3", "/4"], "each 100 ms after the one before");

@@ -7,8 +7,8 @@ use load::{Cause, Options, Pace, Summary, TlsOptions, Upload, Version};
 use origin::{Closing, Running, Tls};
 use std::fs;
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{Http2Service, Peer, free_port, peer_program};
@@ -223,17 +223,7 @@ fn calls_of_grpc_are_judged_by_their_status() {
     assert_eq!(summary.record.whole().failed_by(Cause::GrpcNone), 10, "{:?}", summary.record.whole().failures);
 }
 
-/// nginx, which ends with the test.
-struct Nginx(Child);
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn nginx(folder: &tempfile::TempDir, server: &str) -> (Nginx, SocketAddr) {
+fn nginx(folder: &tempfile::TempDir, server: &str) -> (testkit::Running, SocketAddr) {
     let (home, port) = (folder.path().display(), free_port());
     let text = format!(
         "daemon off; master_process off; error_log {home}/error.log; pid {home}/pid;\nevents {{}}\n\
@@ -245,10 +235,8 @@ fn nginx(folder: &tempfile::TempDir, server: &str) -> (Nginx, SocketAddr) {
     fs::write(&file, text).unwrap();
     let mut command = Command::new(peer_program("nginx-new"));
     command.arg("-c").arg(file).arg("-e").arg(folder.path().join("error.log"));
-    let nginx = Nginx(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    testkit::until("nginx listens", || TcpStream::connect(address).ok());
-    (nginx, address)
+    (testkit::Running::listening(&mut command, address), address)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Scenarios against a server that keeps what it received: steps, variables, cookies, checks, think times, both loops.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::recorder::{Received, Recorder, ok};
+use crate::scene::recorder::{Recorder, ok};
 use crate::scene::run;
 use load::{Expectation, Options, Pace, ScenarioFile, Summary, Target};
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::Request;
 
 /// The options of a scenario, written into a folder of its own.
 pub(crate) fn options(folder: &Path, text: &str, base: SocketAddr) -> Options {
@@ -34,7 +35,7 @@ fn play(text: &str, base: SocketAddr, change: impl FnOnce(&mut Options)) -> Summ
 
 /// A shop: a login gives a cookie and a token, and everything else needs both of the same user.
 fn shop() -> Recorder {
-    Recorder::start(|request| match request.path.split('?').next().unwrap() {
+    Recorder::start(|request| match request.target().split('?').next().unwrap() {
         "/login" => {
             let user = request.text().split('=').nth(1).unwrap().to_owned();
             ok(
@@ -43,13 +44,13 @@ fn shop() -> Recorder {
             )
         }
         "/cart" => {
-            let user = request.field("Cookie").and_then(|cookie| cookie.strip_prefix("session=")).unwrap_or_default();
-            match request.field("Authorization").and_then(|value| value.strip_prefix("Bearer t-")) {
+            let user = request.value("Cookie").and_then(|cookie| cookie.strip_prefix("session=")).unwrap_or_default();
+            match request.value("Authorization").and_then(|value| value.strip_prefix("Bearer t-")) {
                 Some(known) if known == user && !user.is_empty() => ok("X-Order: /orders/99?x\r\n", "in the cart"),
                 _ => "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n".to_owned(),
             }
         }
-        _ => ok("", &request.path),
+        _ => ok("", request.target()),
     })
 }
 
@@ -90,14 +91,14 @@ fn users_log_in_with_cookies_and_tokens() {
     assert_eq!((flow.begun, flow.completed, flow.failed, flow.cut, flow.duration.count()), (20, 20, 0, 0, 20));
     // Each user keeps its connection.
     assert_eq!(record.established, 4);
-    let orders: Vec<Received> =
-        shop.received().into_iter().filter(|request| request.path.starts_with("/orders")).collect();
+    let orders: Vec<Request> =
+        shop.received().into_iter().filter(|request| request.target().starts_with("/orders")).collect();
     assert!(orders.iter().all(|order| order.text() == "{\"note\":\"a \\\"b\\\"\",\"number\":\"99\"}"), "{orders:?}");
     assert!(
-        orders.iter().all(|order| order.method == "POST" && order.field("Content-Type") == Some("application/json"))
+        orders.iter().all(|order| order.method() == "POST" && order.value("Content-Type") == Some("application/json"))
     );
     // A cookie for another path is not sent.
-    assert!(shop.received().iter().all(|request| !request.field("Cookie").unwrap_or_default().contains("tracker")));
+    assert!(shop.received().iter().all(|request| !request.value("Cookie").unwrap_or_default().contains("tracker")));
     assert_eq!(summary.options.scenario.as_ref().unwrap().name, "test");
 }
 
@@ -114,8 +115,8 @@ fn an_open_loop_begins_an_iteration_at_each_due_time() {
     assert_eq!((record.whole().responses, record.whole().errors()), (250, 0));
     assert_eq!(record.generator.lag.count(), 50, "a step without a think time is due with the response before it");
     // In an open loop each iteration is another user without cookies, so each login came without one.
-    let logins = shop.received().into_iter().filter(|request| request.path == "/login");
-    assert!(logins.into_iter().all(|login| login.field("Cookie").is_none()));
+    let logins = shop.received().into_iter().filter(|request| request.target() == "/login");
+    assert!(logins.into_iter().all(|login| login.value("Cookie").is_none()));
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn scenarios_are_chosen_by_weight() {
 
 #[test]
 fn failed_checks_are_counted_and_missing_values_end_it() {
-    let server = Recorder::start(|request| match request.path.as_str() {
+    let server = Recorder::start(|request| match request.target() {
         "/a" => ok("Content-Type: text/html\r\n", "{\"state\":\"closed\"}"),
         "/b" => "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno".to_owned(),
         _ => ok("", ""),
@@ -221,7 +222,7 @@ fn failed_checks_are_counted_and_missing_values_end_it() {
 
 #[test]
 fn a_request_without_a_response_ends_its_iteration() {
-    let server = Recorder::start(|request| match request.path.as_str() {
+    let server = Recorder::start(|request| match request.target() {
         "/b" => "HTTP/1.0 ".to_owned(),
         _ => ok("", ""),
     });
@@ -244,8 +245,8 @@ fn steps_may_use_several_hosts_with_separate_cookies() {
     let summary = play(&text, one.address, |options| options.connections = 3);
     assert_eq!((one.count("/a"), other.count("/b"), one.count("/c")), (20, 20, 20));
     assert_eq!(summary.record.established, 6, "each user has a connection to each address");
-    assert!(other.received().iter().all(|request| request.field("Cookie").is_none()));
-    let with_cookie = one.received().iter().filter(|request| request.field("Cookie") == Some("a=1")).count();
+    assert!(other.received().iter().all(|request| request.value("Cookie").is_none()));
+    let with_cookie = one.received().iter().filter(|request| request.value("Cookie") == Some("a=1")).count();
     assert_eq!(with_cookie, 40 - 3, "all but the first request of each user");
 }
 
@@ -307,14 +308,14 @@ fn bodies_of_each_kind_arrive_as_described() {
     let mut options = options(folder.path(), text, server.address);
     (options.requests, options.connections) = (Some(1), 1);
     run(options);
-    let by_path: BTreeMap<String, Received> =
-        server.received().into_iter().map(|request| (request.path.clone(), request)).collect();
-    assert_eq!((by_path["/text"].method.as_str(), by_path["/text"].text().as_str()), ("PUT", "<a&b \"c\">"));
+    let by_path: BTreeMap<String, Request> =
+        server.received().into_iter().map(|request| (request.target().to_owned(), request)).collect();
+    assert_eq!((by_path["/text"].method(), by_path["/text"].text().as_str()), ("PUT", "<a&b \"c\">"));
     assert_eq!(by_path["/form"].text(), "q=a%26b+%22c%22&r=1+2");
     assert_eq!(by_path["/json"].text(), "{\"n\":1,\"q\":\"a&b \\\"c\\\"\"}");
     assert_eq!(by_path["/file"].body, [0, 255, b'{', b'{', b'x', b'}', b'}']);
     let multipart = &by_path["/multipart/a&b%20%22c%22"];
-    let boundary = multipart.field("Content-Type").unwrap().split("boundary=").nth(1).unwrap().to_owned();
+    let boundary = multipart.value("Content-Type").unwrap().split("boundary=").nth(1).unwrap().to_owned();
     let mut expected =
         format!("--{boundary}\r\nContent-Disposition: form-data; name=\"t\"\r\n\r\na&b \"c\"\r\n").into_bytes();
     expected.extend(format!(

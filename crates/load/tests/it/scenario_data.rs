@@ -27,11 +27,11 @@ fn play(order: &str, per: &str, rows: usize, change: impl FnOnce(&mut Options)) 
     change(&mut options);
     let summary = run(options);
     let received = server.received();
-    let first = received.iter().filter(|request| !request.path.ends_with("/b"));
-    let mut ids: Vec<usize> = first.map(|request| request.path[1..].parse().unwrap()).collect();
+    let first = received.iter().filter(|request| !request.target().ends_with("/b"));
+    let mut ids: Vec<usize> = first.map(|request| request.target()[1..].parse().unwrap()).collect();
     // Both steps of an iteration use the same row.
     let mut second: Vec<usize> =
-        received.iter().filter_map(|request| request.path[1..].strip_suffix("/b")?.parse().ok()).collect();
+        received.iter().filter_map(|request| request.target()[1..].strip_suffix("/b")?.parse().ok()).collect();
     ids.sort_unstable();
     second.sort_unstable();
     assert_eq!(ids, second);

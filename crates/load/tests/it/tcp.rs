@@ -2,12 +2,13 @@
 //! that are opened and closed, connections that are held. No test here measures speed.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::{origin, refusing, run, server};
+use crate::scene::{origin, run, server};
 use load::{Cause, Exchange, Options, Pace, Reply, Summary, Target, Url, Version, websocket};
 use origin::{CloseReason, Running};
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::Refusing;
 
 fn options(address: SocketAddr, bytes: usize, reply: Reply) -> Options {
     let exchange = Exchange { bytes, reply };
@@ -102,7 +103,8 @@ fn failures(address: SocketAddr, cause: Cause) -> u64 {
 
 #[test]
 fn replies_that_do_not_come_or_differ_are_named() {
-    let (closed, _bound) = refusing();
+    let refusing = Refusing::new();
+    let closed = refusing.address();
     assert_eq!(failures(closed, Cause::Refused), 4);
     assert_eq!(failures(origin_of("sink").address(), Cause::Silent), 4);
     let half = server(|mut stream| {

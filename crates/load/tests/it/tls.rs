@@ -11,14 +11,11 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::{free_port, peer_program};
 use tls::{OneServer, Pair, ServerSide, Session};
-
-/// Longer than any step here takes.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An authority's certificate, and a chain and key that it issued, all as PEM.
 struct Issued {
@@ -223,28 +220,6 @@ fn websockets_are_held_under_tls() {
     assert_eq!((record.ended_by(Ending::Done), record.tls.as_ref().unwrap().count()), (9, 9));
 }
 
-/// A foreign server, which ends with the test.
-struct Foreign(Child);
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Foreign {
-    fn start(command: &mut Command, port: u16) -> Self {
-        let this = Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < DEADLINE, "it does not listen");
-            std::thread::yield_now();
-        }
-        this
-    }
-}
-
 fn write_pair(folder: &Path, issued: &Issued) {
     fs::write(folder.join("chain.pem"), &issued.chain).unwrap();
     fs::write(folder.join("key.pem"), &issued.key).unwrap();
@@ -268,9 +243,9 @@ fn nginx_answers_and_resumes() {
         );
         fs::write(folder.path().join("nginx.conf"), text).unwrap();
         let file = folder.path().join("nginx.conf");
-        let _nginx = Foreign::start(
+        let _nginx = testkit::Running::listening(
             Command::new(peer_program("nginx-new")).arg("-c").arg(file).arg("-e").arg(folder.path().join("error.log")),
-            port,
+            ([127, 0, 0, 1], port),
         );
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let options = asking(address, "/", 20, 1, trusting(&issued));
@@ -293,7 +268,7 @@ fn openssl_asks_for_a_client_certificate_and_gets_one() {
         .args(["s_server", "-www", "-quiet", "-Verify", "1", "-verify_return_error", "-accept"])
         .arg(port.to_string());
     command.arg("-cert").arg(file("chain.pem")).arg("-key").arg(file("key.pem")).arg("-CAfile").arg(file("ca.pem"));
-    let _openssl = Foreign::start(&mut command, port);
+    let _openssl = testkit::Running::listening(&mut command, ([127, 0, 0, 1], port));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let once = |tls| run(Options { keepalive: false, ..asking(address, "/", 1, 1, tls) });
     let pair = Some((issued.chain.clone().into_bytes(), issued.key.clone().into_bytes()));

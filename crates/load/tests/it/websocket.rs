@@ -2,13 +2,14 @@
 //! that counted. No test here measures speed.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::{origin, read_head, refusing, server};
+use crate::scene::{origin, read_head, server};
 use load::Cause;
 use load::websocket::{Ending, Storm, WebSocketOptions, WebSocketSummary, parse_url, start};
 use origin::{CloseReason, Running};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
+use testkit::Refusing;
 
 fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
     WebSocketOptions {
@@ -183,7 +184,8 @@ fn failed_websocket_openings_name_their_cause() {
     assert_eq!((record.statuses.get(&200), record.failed(), record.established), (Some(&3), 3, 0));
     let record = run(of(&origin, "/upgrade", 3, 1_000)).record;
     assert_eq!(record.bad_handshakes, 3, "101 without Sec-WebSocket-Accept");
-    let (nobody, _bound) = refusing();
+    let refusing = Refusing::new();
+    let nobody = refusing.address();
     assert_eq!(run(options(nobody, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
     let garbage = server(|mut stream| {
         read_head(&mut stream);

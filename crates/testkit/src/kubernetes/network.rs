@@ -3,12 +3,11 @@
 
 use super::relay::Relay;
 use super::warden::{self, Kind};
-use crate::skip;
+use crate::{output_for, skip};
 use nix::sched::{CloneFlags, setns};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::panic::resume_unwind;
 use std::process::{Command, Stdio};
@@ -175,10 +174,6 @@ pub(super) fn enter(name: &str) {
 }
 
 fn ip(arguments: &[&str], batch: &str) {
-    let mut command = Command::new("ip");
-    command.args(arguments).args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut ip = command.spawn().expect("ip starts");
-    let _ = ip.stdin.take().expect("it is piped").write_all(batch.as_bytes());
-    let output = ip.wait_with_output().expect("ip ends");
+    let output = output_for(Command::new("ip").args(arguments).args(["-batch", "-"]), batch);
     assert!(output.status.success(), "ip: {}\n{batch}", String::from_utf8_lossy(&output.stderr));
 }

@@ -3,9 +3,8 @@
 use super::KUBERNETES_DEADLINE;
 use super::api::{JSON, MERGE, path};
 use super::plane::{ControlPlane, LOOK_AGAIN};
+use crate::output_for;
 use serde_json::{Value, json};
-use std::io::Write as _;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -67,12 +66,7 @@ impl ControlPlane {
     }
 
     fn feed(&self, arguments: &[&str], yaml: &str) -> (bool, String) {
-        let mut command = self.kubectl();
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut kubectl = command.spawn().expect("kubectl starts");
-        // kubectl reads all of it before it answers.
-        let _ = kubectl.stdin.take().expect("it is piped").write_all(yaml.as_bytes());
-        let output = kubectl.wait_with_output().expect("kubectl ends");
+        let output = output_for(self.kubectl().args(arguments), yaml);
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }

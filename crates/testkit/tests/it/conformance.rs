@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::Authority;
 use testkit::kubernetes::{Channel, ControlPlane, FakeNode, Image, Network};
+use testkit::{Authority, Running};
 
 /// The class of the suite's Gateways.
 const CLASS: &str = "holdfast";
@@ -41,14 +41,14 @@ fn the_gateway_api_suite() {
         .to_string(),
     );
     let log = programs.join("holdfast.log");
-    let mut gateway = start_gateway(&network, &plane, &binary, &log);
+    let gateway = start_gateway(&network, &plane, &binary, &log);
     // The suite reads the class once, for the features that the gateway claims.
     let what = format!("the class is accepted; the gateway's log is {}", log.display());
     plane.wait_for("gateway.networking.k8s.io/v1/gatewayclasses", "", CLASS, &what, |class| {
         let conditions = class["status"]["conditions"].as_array();
         conditions.into_iter().flatten().any(|it| it["type"] == "Accepted" && it["status"] == "True")
     });
-    let mut suite = Running(
+    let mut suite = Running::of(
         network
             .command(programs.join("suite"))
             .args(options())
@@ -59,15 +59,12 @@ fn the_gateway_api_suite() {
             .expect("the suite starts"),
     );
     let deadline = Instant::now() + SUITE_MAX;
-    let ended = loop {
-        if let Some(ended) = suite.0.try_wait().expect("a child") {
-            break ended;
-        }
-        let left = gateway.0.try_wait().expect("a child");
-        assert!(left.is_none(), "the gateway ended: {left:?}; its log is {}", log.display());
+    while !suite.has_ended() {
+        assert!(!gateway.has_ended(), "the gateway ended; its log is {}", log.display());
         assert!(Instant::now() < deadline, "the suite did not end in {SUITE_MAX:?}");
         std::thread::park_timeout(Duration::from_millis(100));
-    };
+    }
+    let ended = suite.wait();
     drop(node);
     assert!(ended.success(), "the suite ended with {ended}; what Holdfast said is in {}", log.display());
 }
@@ -162,15 +159,5 @@ fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &Pa
     command.args(["--gateway-controller-name", CONTROLLER, "--gateway-address-pool", &pool.join(",")]);
     command.args(["--listen-address", &network.address().to_string()]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-    Running(command.spawn().expect("the program starts"))
-}
-
-/// A child that ends with its value.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Running::of(command.spawn().expect("the program starts"))
 }

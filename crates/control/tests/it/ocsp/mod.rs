@@ -8,8 +8,8 @@ use crate::ocsp::nginx::Nginx;
 use control::Control;
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use testkit::{Authority, Gateway, Issued, Responder, peer_program};
+use std::process::Command;
+use testkit::{Authority, Gateway, Issued, Responder, output_for, peer_program};
 
 /// An authority with its responder, and a gateway with its control plane.
 struct Scene {
@@ -71,9 +71,7 @@ fn conf(http: &str) -> String {
 fn s_client(to: SocketAddr, flags: &[&str], typed: &str) -> String {
     let mut command = Command::new(peer_program("openssl"));
     command.args(["s_client", "-ign_eof", "-connect", &to.to_string(), "-servername", "a.test"]).args(flags);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_for(&mut command, typed);
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 

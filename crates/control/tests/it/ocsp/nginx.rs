@@ -1,12 +1,12 @@
 //! nginx with the same server block.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use testkit::{free_port, peer_or_skip, until};
+use std::net::SocketAddr;
+use std::process::Command;
+use testkit::{Running, free_port, peer_or_skip, until};
 
 pub(crate) struct Nginx {
-    child: Child,
+    _running: Running,
     pub(crate) address: SocketAddr,
     folder: tempfile::TempDir,
 }
@@ -25,16 +25,9 @@ impl Nginx {
         );
         let path = folder.path().join("nginx.conf");
         fs::write(&path, text).unwrap();
-        let child = Command::new(program)
-            .args(["-e", "/dev/null", "-c"])
-            .arg(&path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let nginx = Self { child, address, folder };
-        until("nginx listens", || TcpStream::connect(address).ok());
-        Some(nginx)
+        let mut command = Command::new(program);
+        let running = Running::listening(command.args(["-e", "/dev/null", "-c"]).arg(&path), address);
+        Some(Self { _running: running, address, folder })
     }
 
     pub(crate) fn logged(&self, phrase: &str) {
@@ -42,12 +35,5 @@ impl Nginx {
             let text = fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default();
             text.contains(phrase).then_some(())
         });
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

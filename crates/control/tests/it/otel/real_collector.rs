@@ -5,18 +5,8 @@ use control::Control;
 use serde_json::Value;
 use std::fs;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use testkit::{Gateway, Peer, free_port, peer_or_skip, until};
-
-/// The collector's process. It ends with this.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::Command;
+use testkit::{Gateway, Peer, Running, free_port, peer_or_skip, until};
 
 /// Starts it with a port for gRPC and one for HTTP; it passes everything on to the sink.
 fn start(folder: &std::path::Path, sink: &Peer) -> Option<(Running, u16, u16)> {
@@ -32,9 +22,8 @@ fn start(folder: &std::path::Path, sink: &Peer) -> Option<(Running, u16, u16)> {
     let file = folder.join("collector.yaml");
     fs::write(&file, text).unwrap();
     let mut command = Command::new(program);
-    let child = command.arg("--config").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let running = Running(child);
-    until("the collector listens", || {
+    let running = Running::start(command.arg("--config").arg(&file));
+    running.until("the collector listens", || {
         [grpc, http].iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok()).then_some(())
     });
     Some((running, grpc, http))

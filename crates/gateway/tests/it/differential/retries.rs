@@ -5,11 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use super::accepted;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
@@ -369,16 +367,13 @@ fn run(address: SocketAddr, side: Side, combination: &Combination, counts: &Coun
 
 /// The answer to a request on a connection of its own.
 fn ask(address: SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("both sides listen");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut client = Talk::connect(address);
+    client.send(request);
+    let mut answer = Vec::new();
     // A connection with an incomplete request may stay open after the answer.
     while !is_whole(&answer) {
-        match stream.read(&mut buffer) {
-            Ok(count) if count > 0 => answer.extend_from_slice(&buffer[..count]),
-            _ => break,
-        }
+        let Some(bytes) = client.whatever_came() else { break };
+        answer.extend(bytes);
     }
     String::from_utf8_lossy(&answer).into_owned()
 }

@@ -2,38 +2,22 @@
 //! with the names and passwords of a file, which needs no provider.
 
 use crate::examples::run::{Example, answer, summary};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use testkit::{Peer, Response, free_port, peer_or_skip, until};
+use std::net::SocketAddr;
+use std::process::Command;
+use testkit::{Peer, Response, Running, free_port, peer_or_skip};
 
-/// A program that ends with the test.
-struct Service(Child);
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn oauth2_proxy(users: &std::path::Path) -> Option<(Service, SocketAddr)> {
+fn oauth2_proxy(users: &std::path::Path) -> Option<(Running, SocketAddr)> {
     let program = peer_or_skip(&["oauth2-proxy"])?;
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(["--http-address", &address.to_string(), "--reverse-proxy", "--set-xauthrequest"])
         .args(["--trusted-proxy-ip", "127.0.0.1/32"])
         .args(["--upstream", "static://202", "--email-domain", "*", "--cookie-secure=false"])
         .args(["--cookie-secret", "0123456789abcdef0123456789abcdef"])
         .args(["--provider", "github", "--client-id", "id", "--client-secret", "secret", "--htpasswd-file"])
-        .arg(users)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let service = Service(child);
-    until("oauth2-proxy listens", || TcpStream::connect(address).ok());
-    Some((service, address))
+        .arg(users);
+    Some((Running::listening(&mut command, address), address))
 }
 
 /// The cookies that a response sets, as a Cookie field.

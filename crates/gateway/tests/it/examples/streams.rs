@@ -1,26 +1,9 @@
 //! Examples of `stream`, tested with the programs that they are meant for.
 
 use crate::examples::run::{Example, named};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use testkit::{Authority, DatagramPeer, DatagramTalk, free_port, peer_program, until};
-
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(command: &mut Command, address: SocketAddr) -> Running {
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let running = Running(child);
-    until("the program listens", || TcpStream::connect(address).ok());
-    running
-}
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
+use testkit::{Authority, DatagramPeer, DatagramTalk, Running, free_port, peer_program, until};
 
 fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
@@ -38,7 +21,7 @@ fn tls_is_routed_by_sni() {
         let address = local();
         let mut openssl = Command::new(peer_program("openssl"));
         openssl.args(["s_server", "-accept", &address.to_string(), "-www", "-cert"]).arg(chain).arg("-key").arg(key);
-        (start(&mut openssl, address), address)
+        (Running::listening(&mut openssl, address), address)
     });
     let peers = [("127.0.0.1:9401", servers[0].1), ("127.0.0.1:9402", servers[1].1)];
     let site = Example::start("tls-passthrough.conf", &peers, &[]);
@@ -66,7 +49,7 @@ fn redis_has_a_standby() {
         let mut server = Command::new(peer_program("redis-server"));
         server.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]);
         server.arg(folder.path());
-        (start(&mut server, address), address, folder)
+        (Running::listening(&mut server, address), address, folder)
     };
     let (first, second) = (redis(), redis());
     let site = Example::start("redis.conf", &[("127.0.0.1:9411", first.1), ("127.0.0.1:9412", second.1)], &[]);
@@ -89,7 +72,7 @@ fn redis_gets_tls_from_the_gateway() {
     let mut server = Command::new(peer_program("redis-server"));
     server.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]);
     server.arg(folder.path());
-    let _server = start(&mut server, address);
+    let _server = Running::listening(&mut server, address);
     let authority = Authority::new("Redis");
     std::fs::write(folder.path().join("ca.crt"), authority.pem()).unwrap();
     authority.issue(&["redis.example"]).write(folder.path(), "redis.example");
@@ -121,7 +104,7 @@ fn mqtt_gets_tls_and_sticky_brokers() {
         // Without a file it listens on the loopback only, and takes clients without a password.
         let mut mosquitto = Command::new(peer_program("mosquitto"));
         mosquitto.args(["-p", &address.port().to_string()]);
-        (start(&mut mosquitto, address), address)
+        (Running::listening(&mut mosquitto, address), address)
     };
     let brokers = [broker(), broker()];
     let authority = Authority::new("MQTT");
@@ -185,7 +168,7 @@ fn name_servers_answer_over_udp_and_tcp_with_standby() {
         dnsmasq.args(["--no-daemon", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--bind-interfaces"]);
         dnsmasq.args(["--listen-address=127.0.0.1", &format!("--port={}", address.port())]);
         dnsmasq.args([&format!("--address=/example.test/{answer}"), "--user=", "--pid-file="]);
-        (start(&mut dnsmasq, address), address)
+        (Running::listening(&mut dnsmasq, address), address)
     };
     let (first, second) = (server("192.0.2.1"), server("192.0.2.2"));
     let syslog = DatagramPeer::mute();

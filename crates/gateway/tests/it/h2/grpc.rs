@@ -3,12 +3,11 @@
 
 use super::{connect, gateway, gateway_with};
 use http2::ErrorCode;
-use std::io::{BufRead as _, BufReader, Lines};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
-use testkit::{Authority, Http2Talk, Refusing, peer_or_skip};
+use testkit::{Authority, Http2Talk, Refusing, Running, peer_or_skip};
 
 /// Python with grpcio.
 pub(crate) fn python() -> Option<PathBuf> {
@@ -21,30 +20,21 @@ fn script(name: &str) -> PathBuf {
 
 /// A gRPC server that ends when this is dropped.
 pub(crate) struct Server {
-    child: Child,
+    running: Running,
     pub(crate) address: SocketAddr,
-    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Server {
     pub(crate) fn start(python: &Path, pair: &[PathBuf]) -> Self {
         let mut command = Command::new(python);
-        let mut child = command.arg(script("server.py")).args(pair).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port: u16 = lines.next().expect("the server prints its port").unwrap().parse().unwrap();
-        Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)), lines }
+        let running = Running::start(command.arg(script("server.py")).args(pair));
+        let port: u16 = running.wait_for_output("").parse().unwrap();
+        Self { running, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
     /// Waits for the server's next line.
-    fn read_line(&mut self) -> String {
-        self.lines.next().expect("the server goes on").unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn read_line(&self) -> String {
+        self.running.wait_for_output("")
     }
 }
 
@@ -94,7 +84,7 @@ fn h93_a_thousand_streams_at_once_go_through_few_connections() {
 #[test]
 fn h94_a_cancelled_call_is_cancelled_at_the_server() {
     let Some(python) = python() else { return };
-    let mut server = Server::start(&python, &[]);
+    let server = Server::start(&python, &[]);
     let gateway = gateway("location / { grpc_pass {upstream:0}; }", &[server.address]);
     assert_eq!(run(&python, gateway.address(), "cancel"), "cancelled CANCELLED\n");
     assert_eq!(server.read_line(), "cancelled me");
@@ -161,7 +151,7 @@ fn h98_error_page_has_the_first_word_about_an_error() {
 #[test]
 fn h99_the_time_of_a_call_bounds_all_of_it() {
     let Some(python) = python() else { return };
-    let mut server = Server::start(&python, &[]);
+    let server = Server::start(&python, &[]);
     let gateway = gateway("location / { grpc_pass {upstream:0}; }", &[server.address]);
     let mut client = connect(&gateway);
     let fields = [("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", "400m")];

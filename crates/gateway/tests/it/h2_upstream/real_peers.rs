@@ -3,18 +3,8 @@
 use crate::h2_upstream::metric;
 use crate::upstream_tls::peer::{Authority, Files};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use testkit::{Gateway, Http2Talk, Peer, Signal, free_port, peer_program, until};
-
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::Command;
+use testkit::{Gateway, Http2Talk, Peer, Running, Signal, free_port, peer_program, until};
 
 fn nginx(files: &Files, listen: &str, server: &str) -> (Running, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -28,10 +18,8 @@ fn nginx(files: &Files, listen: &str, server: &str) -> (Running, SocketAddr) {
     );
     let path = files.write("nginx.conf", &conf);
     let mut command = Command::new(peer_program("nginx-new"));
-    command.args(["-e", "/dev/null", "-c", &path]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let running = Running(command.spawn().unwrap());
-    until("nginx listens", || TcpStream::connect(address).ok());
-    (running, address)
+    command.args(["-e", "/dev/null", "-c", &path]);
+    (Running::listening(&mut command, address), address)
 }
 
 fn site(address: SocketAddr, scheme: &str, location: &str) -> Gateway {
@@ -124,9 +112,7 @@ fn haproxy(files: &Files, name: &str, server: SocketAddr) -> (Running, SocketAdd
     );
     let mut command = Command::new(peer_program("haproxy-new"));
     command.args(["-db", "-f", &files.write(&format!("{name}.cfg"), &conf)]);
-    let running = Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    until("HAProxy listens", || TcpStream::connect(address).ok());
-    (running, address)
+    (Running::listening(&mut command, address), address)
 }
 
 /// A gateway before these, in this order.
@@ -186,7 +172,7 @@ fn h74_haproxy_that_stops_loses_no_request() {
     assert_eq!(client.get("/told").text(), "first 2.0 a.test");
     let streams: Vec<u32> = (0..10).map(|_| client.open("GET", "/late", &[], true)).collect();
     until("all requests are with the peer", || (slow.requests().len() == 10).then_some(()));
-    let stop = Command::new("kill").args(["-USR1", &first.0.id().to_string()]).status().unwrap();
+    let stop = Command::new("kill").args(["-USR1", &first.id().to_string()]).status().unwrap();
     assert!(stop.success());
     until("HAProxy listens no more", || TcpStream::connect(address).is_err().then_some(()));
     go.raise();
@@ -195,7 +181,7 @@ fn h74_haproxy_that_stops_loses_no_request() {
         assert_eq!((answer.status, answer.text().as_str()), (200, "late"));
     }
     // It ends only when the connection is closed, which our side does after GOAWAY.
-    let ended = until("HAProxy ends", || first.0.try_wait().unwrap());
+    let ended = first.wait();
     assert!(ended.success(), "{ended}");
     let gone = "holdfast_upstream_discarded_total{group=\"peers\",reason=\"gone_away\"}";
     assert_eq!(metric(&gateway, gone), 1);

@@ -1,12 +1,11 @@
 //! An origin that answers with the source of the connection, keeps connections open until the other side closes, and
 //! delays answers until it is told to send them and close.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::Signal;
+use testkit::{Signal, Talk};
 
 pub(crate) struct Origin {
     address: SocketAddr,
@@ -41,25 +40,16 @@ impl Origin {
 /// Serves until the other side closes, or the connection breaks.
 fn serve(stream: TcpStream, serial: usize, go: &Signal) {
     let Ok(from) = stream.peer_addr() else { return };
-    let mut lines = BufReader::new(stream);
-    loop {
-        let (mut target, mut line) = (String::new(), String::new());
-        while line != "\r\n" {
-            line.clear();
-            match lines.read_line(&mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) if target.is_empty() => target.push_str(line.split(' ').nth(1).unwrap_or_default()),
-                Ok(_) => {}
-            }
-        }
-        let held = target == "/hold";
+    let mut talk = Talk::of(stream);
+    while let Some(request) = talk.request() {
+        let held = request.target() == "/hold";
         if held {
             go.wait();
         }
         // FIN marks the end of the body, so this side certainly closes first.
         let end = if held { "Connection: close" } else { "Content-Length: 0" };
-        let head = format!("HTTP/1.1 200 OK\r\nX-From: {}\r\nX-Connection: {serial}\r\n{end}\r\n\r\n", from.ip());
-        if lines.get_mut().write_all(head.as_bytes()).is_err() || held {
+        talk.send(format!("HTTP/1.1 200 OK\r\nX-From: {}\r\nX-Connection: {serial}\r\n{end}\r\n\r\n", from.ip()));
+        if held {
             return;
         }
     }

@@ -3,9 +3,9 @@
 use super::echo;
 use crate::tls::scene::Scene;
 use gateway::CloseReason;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
-use testkit::{Authority, End, Issued, Talk, peer_program, until};
+use testkit::{Authority, End, Issued, Talk, output_for, peer_program, until};
 use tls::{ClientSide, Pair, Session, Trust};
 
 const LOG: &str = "log_format line '$status|$server_name|$ssl_protocol|$ssl_server_name|$ssl_alpn_protocol|\
@@ -253,10 +253,12 @@ fn openssl_is_served() {
         let mut openssl = Command::new(peer_program("openssl"));
         openssl.args(["s_client", "-quiet", "-verify_return_error", "-servername", "a.test", "-alpn", "mqtt", version]);
         openssl.args(["-verify_hostname", "a.test", "-connect", &scene.gateway.address().to_string(), "-CAfile"]);
-        openssl.arg(scene.path("ca.pem")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = openssl.spawn().unwrap();
-        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"bye\n").unwrap();
-        let output = child.wait_with_output().unwrap();
+        openssl.arg(scene.path("ca.pem"));
+        let output = output_for(
+            &mut openssl,
+            "bye
+",
+        );
         assert_eq!(output.stdout, b"bye", "{version}");
     }
     let lines = scene.gateway.access_lines(2);

@@ -3,12 +3,11 @@
 
 use super::scene::Scene;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
-use testkit::{Peer, Signal, Talk, peer_program};
+use testkit::{Peer, Signal, Talk, output_for, peer_program};
 use tls::{ClientSide, Protocol, Protocols, Trust};
 
 /// Each is the text of a response's line. `$ssl_session_id` is different in each handshake.
@@ -109,19 +108,9 @@ fn ask(to: SocketAddr, at: &Path, flags: &str) -> String {
         flags = flags.replace(&format!("{{{name}}}"), &shown(name));
     }
     let name = if flags.contains("-noservername") { "" } else { "-servername a.test" };
-    let mut child = Command::new(peer_program("openssl"))
-        .current_dir(at)
-        .args(format!("s_client -quiet -connect {to} {name} {flags}").split_whitespace())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // A client without a handshake is gone.
-    let _ = stdin.write_all(b"GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
+    let mut client = Command::new(peer_program("openssl"));
+    client.current_dir(at).args(format!("s_client -quiet -connect {to} {name} {flags}").split_whitespace());
+    let output = output_for(&mut client, "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
     let alert = String::from_utf8_lossy(&output.stderr);
     let alert =
         alert.split_once("SSL alert number ").map(|(_, number)| format!("alert {}", number.lines().next().unwrap()));
@@ -172,18 +161,17 @@ fn handshakes_and_their_variables_are_as_with_nginx() {
 
 /// For how many seconds clients are told that their sessions last, in the last ticket of a connection.
 fn hint(to: SocketAddr, at: &Path, version: &str) -> Option<u32> {
-    let mut child = Command::new(peer_program("openssl"))
-        .current_dir(at)
-        .args(["s_client", "-ign_eof", "-servername", "a.test", version, "-connect", &to.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"GET / HTTP/1.0\r\nHost: a.test\r\n\r\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
+    let mut client = Command::new(peer_program("openssl"));
+    client.current_dir(at).args([
+        "s_client",
+        "-ign_eof",
+        "-servername",
+        "a.test",
+        version,
+        "-connect",
+        &to.to_string(),
+    ]);
+    let output = output_for(&mut client, "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("here"), "{text}");
     let (_, seconds) = text.rsplit_once("TLS session ticket lifetime hint: ")?;

@@ -9,9 +9,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use testkit::{DEADLINE, Peer, peer_program};
+use testkit::{DEADLINE, Peer, output_for, peer_program};
 
 const HTTP: &str = "ssl_session_cache shared:sessions:1m; ssl_session_tickets off; ssl_early_data on; \
      server { listen {listen} ssl; server_name a.test; {a} \
@@ -260,9 +260,7 @@ fn s_client(scene: &Scene, flags: &[&str], typed: &str) -> String {
     let mut command = Command::new(peer_program("openssl"));
     command.args(["s_client", "-tls1_3", "-ign_eof", "-servername", "a.test", "-connect"]);
     command.arg(scene.gateway.address().to_string()).args(flags).current_dir(scene.path(""));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = output_for(&mut command, typed);
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 

@@ -2,26 +2,9 @@
 
 use crate::upstream_tls::peer::{Authority, Files, Issued};
 use crate::upstream_tls::site::{ask, fails, site};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use testkit::{free_port, peer_program, until};
-
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(command: &mut Command, address: SocketAddr) -> Running {
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let running = Running(child);
-    until("the program listens", || TcpStream::connect(address).ok());
-    running
-}
+use std::net::SocketAddr;
+use std::process::Command;
+use testkit::{Running, free_port, peer_program};
 
 fn nginx(issued: &Issued, files: &Files, more: &str) -> (Running, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -35,7 +18,10 @@ fn nginx(issued: &Issued, files: &Files, more: &str) -> (Running, SocketAddr) {
                  location / {{ return 200 \"$ssl_protocol|$ssl_server_name|$ssl_session_reused|$ssl_client_verify|$connection_requests\"; }} }} }}"
     );
     let path = files.write("nginx.conf", &conf);
-    (start(Command::new(peer_program("nginx-stable")).args(["-e", "/dev/null", "-c", &path]), address), address)
+    (
+        Running::listening(Command::new(peer_program("nginx-stable")).args(["-e", "/dev/null", "-c", &path]), address),
+        address,
+    )
 }
 
 #[test]
@@ -84,7 +70,7 @@ fn openssl_serves_both_protocols_and_its_oldest_is_refused() {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let arguments = ["s_server", "-accept", &address.to_string(), "-cert", &chain, "-key", &key, protocol, "-www"]
             .map(str::to_owned);
-        let _server = start(Command::new(peer_program("openssl")).args(arguments), address);
+        let _server = Running::listening(Command::new(peer_program("openssl")).args(arguments), address);
         let gateway = site(address, "");
         if works {
             assert_eq!(ask(&gateway, "/").status(), 200, "{protocol}");

@@ -3,10 +3,9 @@
 use super::Scene;
 use crate::support::{fetch, until};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Stdio;
-use testkit::free_port;
+use testkit::{Running, free_port};
 
 #[test]
 fn tunnels_of_a_location_are_closed_together() {
@@ -93,14 +92,11 @@ fn errors_are_shown_with_their_cause_and_followed() {
     until("the line is there", || scene.text(&["errors"]).contains("GET /first"));
     let shown = scene.text(&["errors", "-n", "1"]);
     assert!(shown.contains("connect() failed (111: Connection refused)") && shown.contains("\n    cause: "), "{shown}");
-    let mut following = scene.command(&["errors", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(following.stdout.take().unwrap()).lines();
-    let mut next = || output.find_map(|line| Some(line.unwrap()).filter(|line| line.contains("request: "))).unwrap();
-    assert!(next().contains("GET /first"));
+    let following = Running::start(&mut scene.command(&["errors", "--follow"]));
+    assert!(following.wait_for_output("request: ").contains("GET /first"));
     assert!(fetch(port, "/second").unwrap().starts_with("HTTP/1.1 502"));
-    assert!(next().contains("GET /second"), "each line comes once");
-    following.kill().unwrap();
-    following.wait().unwrap();
+    assert!(following.wait_for_output("request: ").contains("GET /second"), "each line comes once");
+    drop(following);
     // Without a terminal, `top` prints one screen after the other.
     let screens = scene.text(&["top", "-n", "2", "--interval", "100ms"]);
     assert_eq!(screens.matches("holdfast 0.").count(), 2, "{screens}");

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use testkit::free_port;
+use testkit::{Running, Talk, free_port};
 
 /// User of the workers if the tests run as root.
 const WORKERS: &str = "www-data";
@@ -26,7 +26,7 @@ fn is_root() -> bool {
 
 /// The test origin in a process of its own.
 struct Origin {
-    process: std::process::Child,
+    _running: Running,
     address: SocketAddr,
 }
 
@@ -39,18 +39,7 @@ impl Origin {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = support::holdfast();
         command.args(["origin", "--listen", &address.to_string()]).args(flags);
-        let quiet = || std::process::Stdio::null();
-        let process = command.stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
-        let origin = Self { process, address };
-        until("the origin serves", || TcpStream::connect(address).is_ok());
-        origin
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Self { _running: Running::listening(&mut command, address), address }
     }
 }
 
@@ -206,9 +195,8 @@ fn pools_are_flushed_by_group() {
 fn connections_are_listed_filtered_and_closed() {
     let mut scene = Scene::new("worker_processes 2;");
     scene.instance.start();
-    let mut idle = TcpStream::connect(("127.0.0.1", scene.instance.port)).unwrap();
-    let mut asking = TcpStream::connect(("127.0.0.1", scene.instance.port)).unwrap();
-    asking.write_all(b"GET /delay/60000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut idle, mut asking) = (scene.instance.client(), scene.instance.client());
+    asking.send_get("/delay/60000", "");
     let list = |words: &[&str]| scene.json(&[&["connections"], words].concat());
     until("both are there", || list(&[])["matching"] == 2 && list(&["--state", "exchange"])["matching"] == 1);
     let all = list(&["--sort", "idle"]);
@@ -216,17 +204,15 @@ fn connections_are_listed_filtered_and_closed() {
     assert_eq!(list(&["--client", "10.0.0.0/8"])["matching"], 0);
     assert_eq!(list(&["--client", "127.0.0.0/8", "--limit", "1"])["rows"].as_array().map(Vec::len), Some(1));
     let exchange = list(&["--state", "exchange"])["rows"][0].clone();
-    assert_eq!(exchange["client"], asking.local_addr().unwrap().to_string());
+    assert_eq!(exchange["client"], asking.address().to_string());
     // Closing the client connection ends the exchange and its upstream request.
     let number = exchange["connection"].to_string();
     assert_eq!(scene.text(&["connections", "close", &number]), format!("connection *{number} closed\n"));
-    asking.set_read_timeout(Some(DEADLINE)).unwrap();
-    assert_eq!(asking.read(&mut [0; 100]).unwrap_or_default(), 0, "it is closed without an answer");
+    asking.end();
     assert!(scene.refused(&["connections", "close", &number]).contains(&format!("no connection *{number}")));
     let number = list(&["--state", "idle"])["rows"][0]["connection"].to_string();
     scene.text(&["connections", "close", &number]);
-    idle.set_read_timeout(Some(DEADLINE)).unwrap();
-    assert_eq!(idle.read(&mut [0; 100]).unwrap_or_default(), 0);
+    idle.end();
     until("none is left", || list(&[])["matching"] == 0);
     let status = scene.json(&["status"]);
     assert_eq!(status["serving"]["connections"]["closed"]["operator"], 2);
@@ -273,10 +259,10 @@ fn sessions_of_stream_and_fastcgi_peers_are_listed() {
     );
     scene.instance.start();
     assert!(support::fetch(php, "/page").unwrap().starts_with("HTTP/1.1 200"));
-    let mut session = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    session.set_read_timeout(Some(DEADLINE)).unwrap();
-    session.write_all(b"hello").unwrap();
-    session.read_exact(&mut [0; 5]).unwrap();
+    let connect = || Talk::connect(([127, 0, 0, 1], port).into());
+    let mut session = connect();
+    session.send("hello");
+    session.expect("hello");
 
     let peers = scene.json(&["peers"]);
     let row =
@@ -299,14 +285,12 @@ fn sessions_of_stream_and_fastcgi_peers_are_listed() {
     }
     // Another session finds no peer while it is down; the one that is open stays.
     scene.text(&["peers", "down", "stream:lines", &echo.address.to_string()]);
-    let mut refused = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    refused.set_read_timeout(Some(DEADLINE)).unwrap();
-    assert_eq!(refused.read(&mut [0; 1]).unwrap_or(0), 0);
-    session.write_all(b"again").unwrap();
-    session.read_exact(&mut [0; 5]).unwrap();
+    connect().end();
+    session.send("again");
+    session.expect("again");
     let number = row["connection"].to_string();
     scene.text(&["tunnels", "close", &number]);
-    assert_eq!(session.read(&mut [0; 1]).unwrap_or(0), 0);
+    session.end();
 }
 
 #[test]
@@ -414,9 +398,9 @@ fn the_log_level_changes_at_run_time() {
     scene.instance.start();
     let refused = || {
         // A malformed request is logged at `info`.
-        let mut stream = TcpStream::connect(("127.0.0.1", scene.instance.port)).unwrap();
-        stream.write_all(b"NONSENSE\r\n\r\n").unwrap();
-        let _ = stream.read_to_end(&mut Vec::new());
+        let mut client = scene.instance.client();
+        client.send("NONSENSE\r\n\r\n");
+        client.rest();
     };
     let lines = || scene.instance.text("logs/error.log").matches("[info]").count();
     refused();

@@ -6,7 +6,7 @@ mod one_installation;
 mod streams;
 
 use crate::support::numbered::Echo;
-use crate::support::{DEADLINE, Instance, children, holdfast, lives, pid, until};
+use crate::support::{DEADLINE, Instance, children, holdfast, lives, pid, until, upgraded};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -125,32 +125,15 @@ impl Kept {
 
 /// A tunnel, and the process that opened it.
 fn tunnel(scene: &Scene) -> Kept {
-    let mut stream = TcpStream::connect(("127.0.0.1", scene.instance.port)).expect("it accepts");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
-    let head = read_head(&mut stream).expect("a head");
-    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-    let process = field(&head, "X-Pid").and_then(|text| text.parse().ok()).expect("a process id");
+    let head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    let (stream, response) = upgraded(scene.instance.port, head);
+    let process = response.value("X-Pid").and_then(|text| text.parse().ok()).expect("a process id");
     Kept { stream, process }
 }
 
 fn goes_through(tunnel: &mut Kept) -> bool {
     let mut back = [0; 4];
     tunnel.stream.write_all(b"ping").is_ok() && tunnel.stream.read_exact(&mut back).is_ok() && &back == b"ping"
-}
-
-fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        head.extend(byte);
-    }
-    String::from_utf8(head).ok()
-}
-
-fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
-    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 fn by_process(kept: &[Kept]) -> BTreeMap<u32, usize> {

@@ -1,12 +1,11 @@
 //! What several processes count, show and do as one: figures, `holdfast ctl`, limits, descriptors, logs.
 
-use super::{Kept, SERVERS, Scene, THREE, by_process, goes_through, read_head, tunnel};
+use super::{Kept, SERVERS, Scene, THREE, by_process, goes_through, tunnel};
 use crate::support::numbered::Echo;
 use crate::support::{Instance, fetch, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Write as _;
 use std::net::UdpSocket;
 use testkit::{DatagramPeer, DatagramTalk};
 
@@ -180,16 +179,13 @@ fn limit_req_counts_the_requests_of_all_processes() {
     scene.instance.configure(THREE, &servers);
     scene.instance.start();
     scene.until_children(3);
-    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
-    let status = |one: &mut Kept| {
-        write!(one.stream, "GET /text HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-        let head = read_head(&mut one.stream).expect("a head");
-        head.split(' ').nth(1).map(str::to_owned)
-    };
-    let statuses: Vec<Option<String>> = kept.iter_mut().map(status).collect();
-    let of = |wanted: &str| statuses.iter().filter(|status| status.as_deref() == Some(wanted)).count();
-    assert_eq!((of("404"), of("503")), (20, 10), "one, and a burst of nineteen");
+    let status =
+        |one: &Kept| testkit::ask(&one.stream, "GET /text HTTP/1.1\r\nHost: a\r\n\r\n").expect("an answer").status();
+    let statuses: Vec<u16> = kept.iter().map(status).collect();
+    let of = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((of(404), of(503)), (20, 10), "one, and a burst of nineteen");
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! Limits that are reached: ports, accept queues, descriptors, memory, connections to upstreams.
 
 use super::scene::{Habit, Load, Recorder, Server, figure};
-use crate::support::{DEADLINE, Instance, children, until};
+use crate::support::{Instance, children, until};
 use incident::record::wall_clock_ms;
 use socket2::{Domain, Socket, Type};
 use std::fs;
-use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
 use testkit::with_own_network;
@@ -42,18 +41,18 @@ fn exhausted_ports_are_named_with_their_destination() {
         let recorder = Recorder::with_sockets(&instance);
         let _load = Load::start(instance.port, 2, PAUSE);
         recorder.record_baseline();
-        let client = TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens");
+        let mut client = instance.client();
         let mut failed_ms = 0;
         // Each request takes a port.
         for _ in 0..300 {
-            let status = ask(&client, "/unpooled");
+            let status = client.get("/unpooled", "").status();
             failed_ms = wall_clock_ms();
             if status != 200 {
                 break;
             }
         }
         for _ in 0..20 {
-            ask(&client, "/unpooled");
+            client.get("/unpooled", "");
             std::thread::park_timeout(PAUSE);
         }
         let claim = recorder.assert_names("ports-exhausted", &two.address.to_string(), failed_ms);
@@ -62,12 +61,6 @@ fn exhausted_ports_are_named_with_their_destination() {
         // Listeners of the test have some of the 100 ports.
         assert!(waiting.parse::<u32>().is_ok_and(|count| (90..=100).contains(&count)), "{claim:#}");
     });
-}
-
-/// Sends a request on an open connection; returns the status.
-fn ask(stream: &TcpStream, path: &str) -> u16 {
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    testkit::ask(stream, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).expect("an answer").status()
 }
 
 #[test]
@@ -126,9 +119,9 @@ fn a_process_without_descriptors_is_named() {
         // Requests without their bodies are not closed to make room.
         let mut taken = Vec::new();
         until("no descriptor is left", || {
-            let mut stream = TcpStream::connect(("127.0.0.1", instance.port)).expect("the kernel accepts");
-            stream.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
-            taken.push(stream);
+            let mut client = instance.client();
+            client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
+            taken.push(client);
             instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)")
         });
         let effect_ms = wall_clock_ms();
@@ -153,24 +146,21 @@ fn a_used_up_memory_budget_is_named() {
         recorder.record_baseline();
         // Clients that do not read large responses.
         peer.set(Habit::Answers(Duration::ZERO, 2_000_000));
+        let reader = || {
+            let mut client = instance.client();
+            client.send_get("/", "");
+            client
+        };
         let mut readers = Vec::new();
         until("the budget is used up", || {
-            if readers.len() < 200
-                && let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port))
-                && stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()
-            {
-                readers.push(stream);
+            if readers.len() < 200 {
+                readers.push(reader());
             }
             instance.text("logs/error.log").contains("memory_budget of")
         });
         let effect_ms = wall_clock_ms();
         // More come while it lasts.
-        for _ in 0..10 {
-            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", instance.port)) {
-                let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-                readers.push(stream);
-            }
-        }
+        readers.extend((0..10).map(|_| reader()));
         let claim = recorder.assert_names("memory-budget", "", effect_ms);
         assert!(figure(&claim, "memory claimed").1.ends_with("of 2048 KB"), "{claim:#}");
         drop(readers);

@@ -2,19 +2,9 @@
 
 use super::scene::{Load, Recorder, Server, figure};
 use crate::support::until;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use testkit::{free_port, peer_or_skip, with_own_network};
-
-/// A running nginx, ended by its pid.
-struct Nginx(Child);
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = nix::sys::signal::kill(crate::support::pid(self.0.id()), nix::sys::signal::Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
+use testkit::{Running, free_port, peer_or_skip, with_own_network};
 
 #[test]
 fn a_peer_of_nginx_that_refuses_is_named() {
@@ -37,12 +27,9 @@ fn a_peer_of_nginx_that_refuses_is_named() {
         peer.address
     );
         std::fs::write(folder.path().join("nginx.conf"), conf).expect("written");
-        let child = Command::new(nginx)
-            .args(["-p", &path(""), "-e", &path("error.log"), "-c", &path("nginx.conf")])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let _nginx = Nginx(child.expect("nginx starts"));
+        let mut command = Command::new(nginx);
+        command.args(["-p", &path(""), "-e", &path("error.log"), "-c", &path("nginx.conf")]);
+        let _nginx = Running::start(&mut command);
         until("nginx serves", || crate::support::fetch(port, "/stub").is_ok());
         let url = format!("http://127.0.0.1:{port}/stub");
         let flags = ["--cpu", "10", "--url", &url, "--error-log", &path("error.log"), "--pid-file", &path("nginx.pid")];

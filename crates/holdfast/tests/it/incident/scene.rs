@@ -6,14 +6,15 @@ use incident::record::wall_clock_ms;
 use incident::sample::Sample;
 use incident::store::read;
 use serde_json::Value;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use testkit::{Running, Talk};
 
 /// What an upstream does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +86,9 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut stream: TcpStream, habit: &Mutex<Habit>, keeps: bool) {
-    let _ = stream.set_read_timeout(Some(DEADLINE));
-    let (mut head, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => head.extend_from_slice(buffer.get(..count).expect("read")),
-        }
-        if !head.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        head.clear();
+fn serve(stream: TcpStream, habit: &Mutex<Habit>, keeps: bool) {
+    let mut talk = Talk::of(stream);
+    while talk.request().is_some() {
         let now = *habit.lock().expect("no thread panics with it");
         match now {
             Habit::Closes => return,
@@ -105,8 +97,8 @@ fn serve(mut stream: TcpStream, habit: &Mutex<Habit>, keeps: bool) {
                 std::thread::park_timeout(delay);
                 let close = if keeps { "" } else { "Connection: close\r\n" };
                 let body = "x".repeat(length);
-                let answer = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {length}\r\n\r\n{body}");
-                if stream.write_all(answer.as_bytes()).is_err() || !keeps {
+                talk.send(format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {length}\r\n\r\n{body}"));
+                if !keeps {
                     return;
                 }
             }
@@ -209,7 +201,7 @@ fn flags(instance: &Instance, cpu: &str) -> Vec<String> {
 /// A running recorder.
 pub(super) struct Recorder {
     folder: tempfile::TempDir,
-    child: Child,
+    _running: Running,
 }
 
 impl Recorder {
@@ -233,7 +225,7 @@ impl Recorder {
             .stderr(std::fs::File::create(folder.path().join("stderr")).expect("made"))
             .spawn()
             .expect("the program starts");
-        Self { folder, child }
+        Self { folder, _running: Running::of(child) }
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -305,13 +297,6 @@ impl Recorder {
             let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap_or_default()).into_owned();
             assert!(!text.contains("SECRET"), "{}", entry.path().display());
         }
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -11,7 +11,6 @@ use super::scale::objects::{self, FIRST, MOVING, POD_PORT, SLICES, Size, moving_
 use super::scale::pods::add_addresses;
 use super::scale::process::{cpu, memory_kib, pause};
 use super::scene::{HTTP, INGRESSES, Replica, Scene, wait_until};
-use crate::monitoring::Running;
 use crate::support::load::text;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,6 +19,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::Running;
 use testkit::kubernetes::ControlPlane;
 
 /// The host of two Ingresses: one that never changes, with the tunnels, and one that changes all the time.
@@ -137,9 +137,8 @@ fn constant_changes_fail_no_request_and_end_no_tunnel() {
 /// One origin at all addresses of Pods.
 fn start_pods(scene: &Scene<'_>) -> Running {
     add_addresses(&scene.network);
-    let mut pods = Running::new();
     let listen = format!("0.0.0.0:{POD_PORT}");
-    pods.add(scene.network.command(&scene.program).args(["origin", "--listen", &listen]));
+    let pods = Running::start(scene.network.command(&scene.program).args(["origin", "--listen", &listen]));
     wait_until("the Pods answer", || {
         scene.network.run(|| TcpStream::connect((scene.network.address(), POD_PORT))).is_ok()
     });

@@ -97,7 +97,7 @@ fn a_deleted_namespace_takes_its_routes_along() {
 fn a_port_in_use_costs_no_process_and_is_taken_when_it_is_free() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let taken = scene.network.run(|| TcpListener::bind("10.244.0.1:8080")).expect("a free port");
-    let mut replica = scene.start(&["--http-port=8080"]);
+    let replica = scene.start(&["--http-port=8080"]);
     wait_until("it has a configuration", || replica.generations() > 0);
     assert!(replica.runs());
     drop(taken);

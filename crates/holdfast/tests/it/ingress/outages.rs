@@ -51,7 +51,7 @@ fn without_a_state_it_waits_and_is_not_ready() {
     let plane = ControlPlane::start();
     let Some(scene) = Scene::new_or_skip(&plane) else { return };
     plane.stop_api_server();
-    let mut replica = scene.start(&[]);
+    let replica = scene.start(&[]);
     wait_until("it tries", || replica.figure("watch_failures_total") > 0);
     assert!(replica.runs() && !replica.is_ready());
     plane.start_api_server();

@@ -1,23 +1,19 @@
 //! A replica in a node's network, the objects of one test, and Pods that answer with their name.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::kubernetes::{ControlPlane, KUBERNETES_DEADLINE, Network};
-use testkit::{Peer, Response, Talk};
+use testkit::{Peer, Response, Running, Talk};
 
 /// Between two looks at a state.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// The end of a replica's log that a failed test prints, in bytes: some hundred lines.
-const SAID_BYTES_MAX: usize = 16 << 10;
 
 /// The ports of a replica in its own network.
 pub(super) const HTTP: u16 = 8080;
@@ -37,9 +33,7 @@ pub(super) struct Scene<'a> {
 
 /// A running replica.
 pub(super) struct Replica {
-    child: Child,
-    /// What it has logged.
-    said: tempfile::NamedTempFile,
+    running: Running,
     pub(super) http: SocketAddr,
     pub(super) https: SocketAddr,
     health: SocketAddr,
@@ -95,16 +89,17 @@ impl<'a> Scene<'a> {
             .arg(format!("--healthz-port={health}"))
             .args(["--workers=2", "--listen-address=10.244.0.1", "--publish-status-address=192.0.2.1"])
             .args(flags)
-            .env("POD_NAMESPACE", &self.namespace)
-            .stdin(Stdio::null());
-        let said = tempfile::NamedTempFile::new().expect("a file");
-        // Both outputs append; otherwise one would overwrite the other.
-        let own = || File::options().append(true).open(said.path()).expect("it was made");
-        let output = || self.log.as_ref().map_or_else(own, |log| log.try_clone().expect("a descriptor"));
-        command.stdout(output()).stderr(output());
-        let child = command.spawn().expect("holdfast starts");
+            .env("POD_NAMESPACE", &self.namespace);
+        let running = match &self.log {
+            Some(log) => {
+                let output = || log.try_clone().expect("a descriptor");
+                command.stdin(Stdio::null()).stdout(output()).stderr(output());
+                Running::of(command.spawn().expect("holdfast starts"))
+            }
+            None => Running::start(&mut command),
+        };
         let reach = |port: u16| self.network.reach((self.network.address(), port).into());
-        Replica { child, said, http: reach(http), https: reach(https), health: reach(health) }
+        Replica { running, http: reach(http), https: reach(https), health: reach(health) }
     }
 
     /// A Pod that answers with its name, and its address among the Pods.
@@ -236,40 +231,30 @@ impl Replica {
 
     /// Its process id.
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
+        self.running.signal(signal);
     }
 
     /// Waits until it has ended.
     #[track_caller]
     pub(super) fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + KUBERNETES_DEADLINE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it is a child") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "it has not ended");
-            std::thread::park_timeout(LOOK_AGAIN);
-        }
+        self.running.wait()
     }
 
     /// Whether it still runs.
-    pub(super) fn runs(&mut self) -> bool {
-        self.child.try_wait().expect("it is a child").is_none()
+    pub(super) fn runs(&self) -> bool {
+        !self.running.has_ended()
     }
 }
 
 impl Drop for Replica {
-    #[allow(clippy::print_stderr, reason = "a failed test shows the replica's log")]
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            let said = std::fs::read(self.said.path()).unwrap_or_default();
-            eprintln!("{}", String::from_utf8_lossy(&said[said.len().saturating_sub(SAID_BYTES_MAX)..]));
+        // Its grace period would be waited for.
+        if self.runs() {
+            self.running.signal(Signal::SIGKILL);
         }
     }
 }

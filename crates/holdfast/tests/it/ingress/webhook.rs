@@ -5,9 +5,7 @@ use super::scene::{INGRESSES, Replica, Scene, wait_until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
 use testkit::kubernetes::ControlPlane;
 use testkit::{Authority, Talk};
 
@@ -76,13 +74,7 @@ fn ingress(scene: &Scene<'_>, name: &str, host: &str, annotations: &[(&str, &str
 
 /// `kubectl create`: whether the API server took it, and what it said.
 fn create(scene: &Scene<'_>, object: &str) -> (bool, String) {
-    let mut command = scene.plane.kubectl();
-    command.args(["create", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut kubectl = command.spawn().expect("kubectl starts");
-    let mut input = kubectl.stdin.take().expect("a pipe");
-    input.write_all(object.as_bytes()).expect("kubectl reads");
-    drop(input);
-    let output = kubectl.wait_with_output().expect("kubectl ends");
+    let output = testkit::output_for(scene.plane.kubectl().args(["create", "-f", "-"]), object);
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -201,7 +193,7 @@ fn review(kind: &str) -> String {
 fn hostile_requests_get_an_error_and_traffic_and_reviews_go_on() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
     let authority = Authority::new("webhook");
-    let mut hooked = start(&scene, &authority);
+    let hooked = start(&scene, &authority);
     let _pod = scene.serve("shop.test", "pod");
     hooked.replica.wait_for("shop.test", 200, "pod");
     let side = authority.client();

@@ -1,9 +1,9 @@
 //! Experiments that cannot run, processes that die or never serve, ports in use, full disks.
 
-use super::{Bench, Ended, place_of};
+use super::{Bench, Ended, Running, place_of};
 use std::fs;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// An origin under load in arm `good`, and in arm `bad` the process under test beside it, at `SIDE`.
 const BESIDE: &str = r#"
@@ -187,8 +187,7 @@ fn on_a_small_disk(bench: &Bench, size: &str, folder: &str, flags: &[&str]) -> O
     let run = bench.command(flags);
     command.arg(run.get_program()).args(run.get_args()).current_dir(bench.folder.path());
     command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ended = super::Running { child: command.spawn().expect("unshare is there") }.end();
+    let ended = Running::start(&mut command).end();
     if ended.status.code() == Some(99) || ended.stderr.starts_with("unshare:") {
         testkit::skip(&format!("no file system can be mounted here: {}", ended.stderr));
         return None;

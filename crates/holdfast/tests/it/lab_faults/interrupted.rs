@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGKILL, one stage after the other.
 
-use super::{Bench, chain, namespaces, place_of};
+use super::{Bench, Running, chain, namespaces, place_of};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ const LAST: &str = "[[process]]\nname = \"last\"\nhost = \"proxy\"\nprogram = \"
 fn interrupt(text: &str, file: &str, signal: Signal, part: &str, words: &str) {
     let bench = Bench::new(text);
     let mut run = bench.start(&[]);
-    run.wait_for(&bench.sample(&run).join(file));
+    bench.wait_for(&mut run, file);
     assert!(!bench.processes().is_empty());
     run.signal(signal);
     let ended = run.end();
@@ -57,7 +57,7 @@ fn in_the_second_sample_with_the_first_kept() {
     let text = chain("0.0", "0.0", "0.2", &more) + "without = [\"last\"]\n[[arm]]\nname = \"more\"\n";
     let bench = Bench::new(&text);
     let mut run = bench.start(&[]);
-    run.wait_for(&bench.sample(&run).join("last/output"));
+    bench.wait_for(&mut run, "last/output");
     run.signal(Signal::SIGINT);
     let ended = run.end();
     ended.assert_code(1);
@@ -77,21 +77,17 @@ fn while_the_report_is_printed_to_a_reader_that_stalls() {
     let (unread, write) = std::io::pipe().expect("a pipe");
     nix::fcntl::fcntl(&write, nix::fcntl::FcntlArg::F_SETPIPE_SZ(4096)).expect("smaller");
     let mut command = bench.command(&["--json", "--rounds", "1"]);
-    let mut run = super::Running { child: command.stdout(Stdio::from(write)).spawn().expect("it starts") };
+    let run = Running::of(command.stdout(write).stderr(Stdio::piped()).spawn().expect("it starts"));
     drop(command);
     // The Markdown is the last file; only printing remains.
     let is_markdown = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let files = || fs::read_dir(bench.path("results")).into_iter().flatten().flatten().map(|entry| entry.path());
-    run.wait_until("the Markdown", || files().any(|path| is_markdown(&path)));
-    bench.assert_clean(run.child.id());
+    run.until("the Markdown is there", || files().find(|path| is_markdown(path)));
+    bench.assert_clean(run.id());
     run.signal(Signal::SIGINT);
-    let status = run.wait();
-    let said = run.stderr();
-    assert_eq!(status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("interrupted while the report was made: the record is whole, and `holdfast lab report "),
-        "{said}"
-    );
+    let ended = run.end();
+    ended.assert_code(1);
+    ended.assert_reports(&["interrupted while the report was made: the record is whole, and `holdfast lab report "]);
     let record = bench.record();
     assert_eq!((record.partial, record.samples.len()), (None, 1));
     drop(unread);
@@ -101,8 +97,8 @@ fn while_the_report_is_printed_to_a_reader_that_stalls() {
 fn the_next_run_removes_the_rest_of_a_killed_one() {
     let bench = Bench::new(&chain("0.0", "0.0", "60.0", ""));
     let mut run = bench.start(&[]);
-    run.wait_for(&bench.sample(&run).join("client/output"));
-    let killed = run.child.id();
+    bench.wait_for(&mut run, "client/output");
+    let killed = run.id();
     assert!(!namespaces(killed).is_empty());
     run.signal(Signal::SIGKILL);
     run.wait();

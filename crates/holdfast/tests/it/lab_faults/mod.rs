@@ -9,13 +9,9 @@ mod plain_user;
 
 use lab::Record;
 use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer than any step here takes on a machine that is busy with other builds.
-const DEADLINE: Duration = Duration::from_mins(1);
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use testkit::{Ended, Running};
 
 /// nginx behind Holdfast, each on its own host. `WARM_UP`, `IDLE` and `SECONDS` vary, and `MORE` is a place for more
 /// text.
@@ -111,12 +107,12 @@ impl Bench {
         let nginx = testkit::peer_program("nginx");
         command.env("HOLDFAST_PEERS", nginx.parent().expect("a folder"));
         command.env("TMPDIR", self.path("tmp")).env("XDG_CACHE_HOME", self.path("cache")).env("NO_COLOR", "1");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null());
         command
     }
 
     fn start(&self, flags: &[&str]) -> Running {
-        Running { child: self.command(flags).spawn().expect("it starts") }
+        Running::start(&mut self.command(flags))
     }
 
     /// Runs it to the end.
@@ -124,9 +120,10 @@ impl Bench {
         self.start(flags).end()
     }
 
-    /// The folder of a run's sample.
-    fn sample(&self, run: &Running) -> PathBuf {
-        self.path("tmp").join(format!("holdfast-lab-{}", run.child.id())).join("sample")
+    /// Waits until a run's sample has this file.
+    fn wait_for(&self, run: &mut Running, file: &str) {
+        let path = self.path("tmp").join(format!("holdfast-lab-{}", run.id())).join("sample").join(file);
+        run.until(&format!("{} is there", path.display()), || path.exists().then_some(()));
     }
 
     /// The only record.
@@ -167,92 +164,6 @@ fn namespaces(run: u32) -> Vec<String> {
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with(&format!("holdfast-lab-{run}-"))).collect()
-}
-
-/// A run in progress. Killed if the test ends before it does.
-struct Running {
-    child: Child,
-}
-
-/// A finished run.
-struct Ended {
-    id: u32,
-    status: ExitStatus,
-    stdout: String,
-    stderr: String,
-}
-
-impl Running {
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        let id = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
-        nix::sys::signal::kill(id, signal).expect("it is there");
-    }
-
-    /// Waits until a file exists.
-    fn wait_for(&mut self, file: &Path) {
-        self.wait_until(&file.display().to_string(), || file.exists());
-    }
-
-    fn wait_until(&mut self, what: &str, is_there: impl Fn() -> bool) {
-        let deadline = Instant::now() + DEADLINE;
-        while !is_there() {
-            let is_over = self.child.try_wait().expect("our child").is_some();
-            assert!(!is_over, "it ended before {what} was there: {}", self.stderr());
-            assert!(Instant::now() < deadline, "{what} never came");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-    }
-
-    fn stderr(&mut self) -> String {
-        let mut said = String::new();
-        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        said
-    }
-
-    /// Waits for the end. The output either fits into a pipe or is read meanwhile.
-    fn end(mut self) -> Ended {
-        let mut stdout = self.child.stdout.take().expect("piped");
-        let reader = std::thread::spawn(move || {
-            let mut said = String::new();
-            stdout.read_to_string(&mut said).expect("text");
-            said
-        });
-        let status = self.wait();
-        Ended { id: self.child.id(), status, stdout: reader.join().expect("read"), stderr: self.stderr() }
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("our child") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "it never ended");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Ended {
-    /// Asserts the exit code; prints the output if it differs.
-    #[track_caller]
-    fn assert_code(&self, code: i32) {
-        assert_eq!(self.status.code(), Some(code), "{}\n{}", self.stderr, self.stdout);
-    }
-
-    #[track_caller]
-    fn assert_reports(&self, words: &[&str]) {
-        for words in words {
-            assert!(self.stderr.contains(words), "{words:?} is not in:\n{}", self.stderr);
-        }
-    }
 }
 
 /// The position of a part of the text, as in messages.

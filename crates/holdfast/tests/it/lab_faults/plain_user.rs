@@ -1,6 +1,6 @@
 //! A user without privileges: root of a user namespace if that is allowed, on loopback otherwise; and missing programs.
 
-use super::{Bench, chain, place_of};
+use super::{Bench, Ended, Running, chain, place_of};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
@@ -40,9 +40,9 @@ impl Bench {
     }
 }
 
-fn run_as_plain_user(command: &mut Command) -> super::Ended {
+fn run_as_plain_user(command: &mut Command) -> Ended {
     as_plain_user(command);
-    super::Running { child: command.spawn().expect("the plain user can start it") }.end()
+    Running::start(command).end()
 }
 
 /// Why a plain user has no namespaces here; `None` if they work.
@@ -159,7 +159,7 @@ fn missing_programs_are_named_with_their_packages() {
         let path = path_of(&bench, &["sh", "prlimit", "ip", "unshare", "mount"]);
         let mut command = bench.command(&[]);
         command.env("PATH", path).env_remove("HOLDFAST_PEERS");
-        let ended = super::Running { child: command.spawn().expect("it starts") }.end();
+        let ended = Running::start(&mut command).end();
         let place = place_of(text, part);
         let said = format!(
             "{place}1: {who}: {program} is not there: in a checkout of Holdfast `cargo xtask peers` puts it under"

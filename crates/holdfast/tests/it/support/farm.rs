@@ -1,16 +1,15 @@
 //! Agents of a load farm as processes.
 
-use super::{holdfast, pid};
-use nix::sys::signal::{Signal, kill};
+use super::holdfast;
+use nix::sys::signal::Signal;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::Command;
+use testkit::Running;
 
 /// An agent, which has said that it waits for orders.
 pub(crate) struct FarmAgent {
     pub(crate) name: String,
-    child: Child,
-    errors: Option<BufReader<ChildStderr>>,
+    running: Running,
 }
 
 impl FarmAgent {
@@ -28,19 +27,13 @@ impl FarmAgent {
 
     /// An agent that this command starts.
     pub(crate) fn spawned(mut command: Command, name: &str) -> Self {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the agent starts");
-        let mut errors = BufReader::new(child.stderr.take().expect("piped"));
-        let (mut said, mut line) = (String::new(), String::new());
-        while !line.contains("waits for orders") {
-            line.clear();
-            assert!(errors.read_line(&mut line).expect("read") > 0, "the agent has ended: {said}");
-            said.push_str(&line);
-        }
-        Self { name: name.to_owned(), child, errors: Some(errors) }
+        let running = Running::start(&mut command);
+        running.wait_for_error("waits for orders");
+        Self { name: name.to_owned(), running }
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
     /// The processes of its parts, each started by a thread of its own.
@@ -53,23 +46,11 @@ impl FarmAgent {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(pid(self.pid()), signal).expect("it is a child of ours");
+        self.running.signal(signal);
     }
 
-    /// Waits for its end; returns the exit code and what it said.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let mut said = String::new();
-        if let Some(mut errors) = self.errors.take() {
-            errors.read_to_string(&mut said).expect("read");
-        }
-        (self.child.wait().expect("a child of ours").code(), said)
-    }
-}
-
-impl Drop for FarmAgent {
-    fn drop(&mut self) {
-        // Killing a process that has ended fails, which is fine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Waits until it has ended, with success.
+    pub(crate) fn end(self) {
+        self.running.end().assert_code(0);
     }
 }

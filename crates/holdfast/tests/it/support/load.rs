@@ -1,13 +1,43 @@
-//! Runs of `holdfast load`, and servers that misbehave.
+//! Runs of `holdfast load`, its targets, and servers that misbehave.
 
 use super::holdfast;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
+use testkit::Running;
 
 /// The result of `holdfast load` with these arguments.
 pub(crate) fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+/// The same while it runs.
+pub(crate) fn start(words: &[&str]) -> Running {
+    Running::start(holdfast().arg("load").args(words))
+}
+
+/// `holdfast origin`.
+pub(crate) struct Origin {
+    pub(crate) running: Running,
+    pub(crate) address: String,
+}
+
+impl Origin {
+    /// Starts it with these flags.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let running = Running::start(holdfast().arg("origin").args(flags));
+        let line = running.wait_for_output("");
+        let address = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { running, address }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn websocket_url(&self, path: &str) -> String {
+        format!("ws://{}{path}", self.address)
+    }
 }
 
 /// The output of a program.

@@ -10,12 +10,11 @@ pub(crate) mod observer;
 pub(crate) mod pebble;
 
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use testkit::free_port;
+use testkit::{Response, Talk, free_port};
 
 /// Longer than any step takes on a machine that is busy with other builds.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -25,19 +24,13 @@ pub(crate) fn holdfast() -> Command {
     Command::new(env!("CARGO_BIN_EXE_holdfast"))
 }
 
-/// Sends the head of an upgrade, and reads the head of its 101: the stream is a tunnel then.
-pub(crate) fn upgraded(port: u16, head: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
+/// Sends the head of an upgrade, and reads its 101: the stream is a tunnel then.
+pub(crate) fn upgraded(port: u16, head: &str) -> (TcpStream, Response) {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
     stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream.write_all(head.as_bytes()).expect("sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("a head");
-        head.extend(byte);
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
-    stream
+    let response = testkit::ask(&stream, head).expect("a head");
+    assert_eq!(response.status(), 101, "{response:?}");
+    (stream, response)
 }
 
 /// The same for the WebSocket echo of the origin, below a path that ends with a slash.
@@ -46,7 +39,7 @@ pub(crate) fn echo_tunnel(port: u16, path: &str) -> TcpStream {
         "GET {path}websocket/echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
-    upgraded(port, &head)
+    upgraded(port, &head).0
 }
 
 /// Waits for a condition.
@@ -165,6 +158,11 @@ impl Instance {
     pub(crate) fn signal(&self, word: &str) {
         let output = self.run(&["-s", word]);
         assert!(output.status.success(), "-s {word}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A new client.
+    pub(crate) fn client(&self) -> Talk {
+        Talk::connect(([127, 0, 0, 1], self.port).into())
     }
 
     /// Sends one request on a new connection; returns the whole response.

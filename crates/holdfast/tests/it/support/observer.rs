@@ -6,8 +6,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use testkit::Running;
 
 /// Runs the work in a thread where the kernel refuses netlink to the thread and its children, as sandboxes do.
 pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -30,25 +29,18 @@ pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// The observer, in the namespace of the thread that starts it.
 pub(crate) struct Observer {
-    child: Child,
+    _running: Running,
     address: String,
 }
 
 impl Observer {
     /// Takes five readings a second and serves the last one; `more` are further flags.
     pub(crate) fn start(more: &[String]) -> Self {
-        let mut child = holdfast()
-            .args(["watch", "--interval", "0.2", "--listen", "127.0.0.1:0"])
-            .args(more)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let mut errors = BufReader::new(child.stderr.take().expect("piped"));
-        errors.read_line(&mut line).expect("it says where it listens");
-        let address = line.trim_end().split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
-        let observer = Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), child };
+        let flags = ["watch", "--interval", "0.2", "--listen", "127.0.0.1:0"];
+        let running = Running::start(holdfast().args(flags).args(more));
+        let line = running.wait_for_error("");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
+        let observer = Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), _running: running };
         until("there was a look", || !observer.metrics().is_empty());
         observer
     }
@@ -67,12 +59,5 @@ impl Observer {
             Some((name.to_owned(), value.parse::<f64>().ok()? as u64))
         };
         series.filter_map(pair).collect()
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

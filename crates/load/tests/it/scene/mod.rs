@@ -28,14 +28,6 @@ pub(crate) fn run(options: Options) -> Summary {
     load::start(options).unwrap().wait().unwrap()
 }
 
-/// An address that refuses connections while the socket is held. The socket is bound, so that no other socket gets its
-/// port.
-pub(crate) fn refusing() -> (SocketAddr, socket2::Socket) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
-}
-
 /// A server that handles each connection with the given function in a thread, until the test ends.
 pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
