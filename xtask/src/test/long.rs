@@ -34,7 +34,7 @@ const WAITS: [Tests; 4] = [
     Tests { package: "reactor", filter: "waits::" },
 ];
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -75,6 +75,26 @@ const STEPS: [Step; 17] = [
         runs: Runs::Test(
             Some(("HOLDFAST_RELOADS", "136 5000 600")),
             &["-p", "holdfast", "--test", "it", "over_many_reloads", "--", "--nocapture"],
+        ),
+    },
+    Step {
+        name: "busy-cluster",
+        about: "10 changes a second for 10 minutes in a cluster of 1,000 Ingresses, under 2,000 requests/s and 5,000 tunnels",
+        minutes: "20",
+        runs: Runs::Test(
+            Some(("HOLDFAST_BUSY", "600 2000 5000 10")),
+            &[
+                "-p",
+                "holdfast",
+                "--release",
+                "--features",
+                "full",
+                "--test",
+                "it",
+                "ingress::busy",
+                "--",
+                "--nocapture",
+            ],
         ),
     },
     Step {
