@@ -8,11 +8,12 @@ use crate::translation::FileSource;
 use crate::{Cluster, Kind, Name, ObjectName, StatusWish};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Most ancestors in the status of a policy, as the API allows.
 const ANCESTORS_MAX: usize = 16;
 
-/// Longest name in `subjectAltNames`, as the API has it.
+/// Longest name, as the API has it.
 const NAME_BYTES_MAX: usize = 253;
 
 /// What is verified of a backend.
@@ -123,6 +124,8 @@ fn verification(object: &BackendTlsPolicy, lookup: Lookup<'_>) -> (Result<Verifi
     let (names, fault) = names.map_or_else(|fault| (Vec::new(), Some(fault)), |names| (names, None));
     let refused = if fault.is_some() {
         fault
+    } else if !is_server_name(&hostname) {
+        Some(Fault::new("Invalid", format!("hostname {hostname:?} is no name that TLS can ask for")))
     } else if written.ca_certificate_refs.is_empty() {
         let known = written.well_known_ca_certificates.as_deref();
         (known != Some("System")).then(|| {
@@ -133,6 +136,19 @@ fn verification(object: &BackendTlsPolicy, lookup: Lookup<'_>) -> (Result<Verifi
         authorities.is_empty().then(|| Fault::new("NoValidCACertificate", "no caCertificateRef can be used"))
     };
     (refused.map_or(Ok(Verification { hostname, names, authorities }), Err), unresolved)
+}
+
+/// Whether TLS can ask for a name. The API takes some more, such as `a.123`, and the data plane would refuse the routes.
+fn is_server_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
+    (is_host && !name.rsplit('.').next().is_some_and(is_number)) || name.parse::<IpAddr>().is_ok()
 }
 
 /// A name as a word of `proxy_ssl_verify_san`.

@@ -1,8 +1,9 @@
 //! What the admission webhook says about routes: what the controller would not accept for a reason in the route itself.
 
-use super::{World, gateway, listener, no, route, route_of, rule, service, with};
+use super::{World, gateway, listener, no, route, route_of, rule, service, with, yes};
 use ingress::admission::{Judgement, Reviewed, advice, asks_the_same, judge};
 use ingress::{Kind, Level, Name};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn read(route: &Value) -> Reviewed {
@@ -173,5 +174,43 @@ fn largest_routes_are_judged_and_larger_ones_refused() {
     ] {
         let found = judged(&World::new(), &route_of("HTTPRoute", "r", spec));
         assert_eq!(found.refused.iter().map(|it| it.reason).collect::<Vec<_>>(), ["TooLarge"]);
+    }
+}
+
+/// A field of a route that may be wrong.
+fn odd_rule() -> impl Strategy<Value = Value> {
+    let text = prop_oneof!["[ -~]{0,12}", any::<String>(), "/[a-z(){}*+?$]{0,8}", "[0-9]{1,3}(s|ms|m|x)?"];
+    let number = prop_oneof![Just(0), 1..600u32, any::<u32>()];
+    let kind = prop_oneof![
+        "Exact|PathPrefix|RegularExpression|Cookie|Header|ReplaceFullPath|ReplacePrefixMatch|Permanent|Session",
+        "[A-Z][a-z]{0,6}"
+    ];
+    (text, number, kind, 0..9usize).prop_map(|(text, number, kind, which)| match which {
+        0 => json!({ "matches": [{ "path": { "type": kind, "value": text } }] }),
+        1 => json!({ "matches": [{ "headers": [{ "type": kind, "name": text, "value": text }] }] }),
+        2 => json!({ "timeouts": { "request": text } }),
+        3 => json!({ "retry": { "codes": [number % 1000], "attempts": number } }),
+        4 => json!({ "sessionPersistence": { "type": kind, "sessionName": text, "absoluteTimeout": text } }),
+        5 => json!({ "filters": [{ "type": "RequestRedirect", "requestRedirect":
+            { "scheme": text, "statusCode": number % 1000, "path": { "type": kind, "replaceFullPath": text } } }] }),
+        6 => json!({ "filters": [{ "type": "URLRewrite", "urlRewrite":
+            { "hostname": text, "path": { "type": kind, "replacePrefixMatch": text } } }] }),
+        7 => json!({ "filters": [{ "type": "ResponseHeaderModifier", "responseHeaderModifier":
+            { "set": [{ "name": text, "value": text }], "remove": [kind] } }] }),
+        _ => json!({ "filters": [{ "type": "CORS", "cors": { "allowOrigins": [text], "allowMethods": [kind] } }] }),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn webhook_and_controller_agree_about_any_route(rules in proptest::collection::vec(odd_rule(), 1..4)) {
+        let rules: Vec<Value> = rules.into_iter().map(ruled).collect();
+        let route = route("r", json!(rules));
+        let found = judged(&World::new(), &route);
+        let outcome = World::new().add(route).run();
+        let accepted = outcome.route(Kind::HttpRoute, "infra/r", "Accepted");
+        prop_assert_eq!(found.refused.is_empty(), accepted == yes("Accepted"), "{:?} {:?}", found, accepted);
     }
 }

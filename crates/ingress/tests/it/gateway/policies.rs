@@ -80,6 +80,32 @@ fn an_invalid_policy_fails_its_backend() {
 }
 
 #[test]
+fn hostname_that_tls_cannot_ask_for_fails_only_its_policy() {
+    let long = format!("{}.test", "a".repeat(64));
+    for (hostname, is_good) in [
+        ("a.test", true),
+        ("a_b.c-d.test", true),
+        ("10.0.0.1", true),
+        ("localhost", true),
+        ("a.123", false),
+        ("123", false),
+        ("-a.test", false),
+        ("a-.test", false),
+        ("a..test", false),
+        ("*.a.test", false),
+        ("", false),
+        (long.as_str(), false),
+    ] {
+        let mut validation = with_ca("ca");
+        validation["hostname"] = json!(hostname);
+        let outcome = world().add(policy("p", "2026-01-01T00:00:00Z", validation)).clean();
+        let expected = if is_good { yes("Accepted") } else { no("Invalid") };
+        assert_eq!(ancestor(&outcome, "infra/p", "Accepted"), expected, "{hostname}");
+        assert_eq!(outcome.block("location @http.infra.r.0 {") == "    return 500;\n", !is_good, "{hostname}");
+    }
+}
+
+#[test]
 fn backend_tls_policy_san_validation() {
     let mut names = with_ca("ca");
     names["subjectAltNames"] =
