@@ -34,7 +34,12 @@ pub struct Peer {
 impl Peer {
     /// Plays the script on every connection; the connection ends with it. A script that panics fails the test.
     pub fn script(script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
-        Self::listening(TcpListener::bind(("127.0.0.1", 0)).unwrap(), None, script)
+        Self::script_at(([127, 0, 0, 1], 0).into(), script)
+    }
+
+    /// As [`Self::script`], at an address of the test's choice.
+    pub fn script_at(address: SocketAddr, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
+        Self::listening(TcpListener::bind(address).unwrap(), None, script)
     }
 
     /// As [`Self::script`], but it takes one connection only until the signal is raised. Its accept queue has room for one

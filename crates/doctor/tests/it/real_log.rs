@@ -8,16 +8,16 @@ use doctor::{Facts, System};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::{DEADLINE, Running, peer_program, until};
+use testkit::{DEADLINE, Peer, Running, peer_program, until};
 
 /// The range of `connect()` here: so few ports that a test can take all of them.
 const PORTS: std::ops::RangeInclusive<u16> = 40_000..=40_003;
@@ -49,34 +49,28 @@ enum Upstream {
     StaysSilentAfter(&'static str),
 }
 
-/// A TCP upstream. If it stays silent, its connections live as long as the test's process.
-fn upstream(address: &str, does: Upstream) -> SocketAddr {
-    let listener = TcpListener::bind(address).expect("bound");
-    let address = listener.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            stream.set_read_timeout(Some(DEADLINE)).expect("set");
-            // One read is enough for a request of a few hundred bytes, or a TLS hello.
-            let _ = stream.read(&mut [0; 4096]);
-            match does {
-                Upstream::Answers(bytes) => drop(stream.write_all(bytes.as_bytes())),
-                Upstream::AnswersLarge => {
-                    let body = vec![b'x'; 4 << 20];
-                    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-                    let _ = stream.write_all(&body);
-                }
-                Upstream::Closes => {}
-                Upstream::Resets => SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("set"),
-                Upstream::StaysSilent => kept.push(stream),
-                Upstream::StaysSilentAfter(bytes) => {
-                    let _ = stream.write_all(bytes.as_bytes());
-                    kept.push(stream);
-                }
+/// A TCP upstream. It lives as long as the test's process.
+fn upstream(port: u16, does: Upstream) -> SocketAddr {
+    let peer = Peer::script_at(([127, 0, 0, 1], port).into(), move |mut talk| {
+        // One read is enough for a request of a few hundred bytes, or a TLS hello.
+        talk.came_within(DEADLINE);
+        match does {
+            Upstream::Answers(bytes) => talk.send(bytes),
+            Upstream::AnswersLarge => {
+                let body = "x".repeat(4 << 20);
+                talk.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+            }
+            Upstream::Closes => {}
+            Upstream::Resets => talk.reset(),
+            Upstream::StaysSilent => talk.sits_still(),
+            Upstream::StaysSilentAfter(bytes) => {
+                talk.send(bytes);
+                talk.sits_still();
             }
         }
     });
+    let address = peer.address();
+    std::mem::forget(peer);
     address
 }
 
@@ -221,12 +215,12 @@ fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
     mode("full.sock", 0o777);
     mode("forbidden.sock", 0o600);
     // The test itself holds every port towards this upstream.
-    let held = upstream("127.0.0.1:9101", Upstream::StaysSilent);
+    let held = upstream(9101, Upstream::StaysSilent);
     let holders: Vec<_> = PORTS.map(|_| TcpStream::connect(held).expect("it listens")).collect();
     std::mem::forget((deaf, full, forbidden, holders));
     let folder = folder.display();
     let unix = |name: &str| format!("proxy_pass http://unix:{folder}/{name};");
-    let answers = |port: u16, bytes| upstream(&format!("127.0.0.1:{port}"), Upstream::Answers(bytes));
+    let answers = |port: u16, bytes| upstream(port, Upstream::Answers(bytes));
     let large: &'static str = format!("{ok}X: {}\r\n\r\n", "x".repeat(20_000)).leak();
     vec![
         ("/refused", "proxy_pass http://127.0.0.1:9001;".to_owned(), "log-upstream-refused"),
@@ -238,17 +232,14 @@ fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
         ("/missing", unix("missing.sock"), "log-upstream-socket-missing"),
         ("/forbidden", unix("forbidden.sock"), "log-upstream-forbidden"),
         ("/full", unix("full.sock"), "log-upstream-queue-full"),
-        ("/silent", http(upstream("127.0.0.1:9102", Upstream::StaysSilent)), "log-upstream-read-timeout"),
+        ("/silent", http(upstream(9102, Upstream::StaysSilent)), "log-upstream-read-timeout"),
         (
             "/stops",
-            http(upstream(
-                "127.0.0.1:9103",
-                Upstream::StaysSilentAfter("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"),
-            )),
+            http(upstream(9103, Upstream::StaysSilentAfter("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"))),
             "log-upstream-read-timeout-inside",
         ),
-        ("/closes", http(upstream("127.0.0.1:9104", Upstream::Closes)), "log-upstream-closed-early"),
-        ("/resets", http(upstream("127.0.0.1:9105", Upstream::Resets)), "log-upstream-reset"),
+        ("/closes", http(upstream(9104, Upstream::Closes)), "log-upstream-closed-early"),
+        ("/resets", http(upstream(9105, Upstream::Resets)), "log-upstream-reset"),
         ("/truncates", http(answers(9106, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")), "log-upstream-truncated"),
         ("/large-head", http(answers(9107, large)), "log-upstream-head-too-large"),
         ("/bad-head", http(answers(9108, "HTTP/1.1 200 OK\r\nContent Length: 3\r\n\r\n")), "log-upstream-head-invalid"),
@@ -266,7 +257,7 @@ fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
         ),
         ("/no-resolver", "set $to a.test; proxy_pass http://$to;".to_owned(), "log-no-resolver"),
         ("/dead", "proxy_pass http://dead;".to_owned(), "log-no-live-upstreams"),
-        ("/disk", http(upstream("127.0.0.1:9111", Upstream::AnswersLarge)), "log-response-to-disk"),
+        ("/disk", http(upstream(9111, Upstream::AnswersLarge)), "log-response-to-disk"),
         ("/limited", "limit_req zone=one; proxy_pass http://127.0.0.1:9001;".to_owned(), "log-request-limited"),
     ]
 }
@@ -338,7 +329,7 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
 fn limits_of_the_workers_and_a_taken_port_are_named() {
     in_a_namespace("limits_of_the_workers_and_a_taken_port_are_named", || {
         let [.., connections, taken, descriptors] = FURTHER;
-        let silent = upstream("127.0.0.1:9102", Upstream::StaysSilent);
+        let silent = upstream(9102, Upstream::StaysSilent);
         let server = format!("server {{ listen 127.0.0.1:9000; location / {{ proxy_pass http://{silent}; }} }}");
         let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
         let few = Nginx::start("", 6, &server);

@@ -2,17 +2,13 @@
 //! reported or its share taken over.
 
 use crate::support::farm::FarmAgent;
-use crate::support::load::{load, start, text};
+use crate::support::load::{load, origin, start, text};
 use crate::support::{holdfast, lives, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
 use testkit::Nats;
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
 
 fn agents(nats: &Nats, count: usize) -> Vec<FarmAgent> {
     (0..count).map(|agent| FarmAgent::start(&nats.url(), &format!("agent-{agent}"), &[])).collect()

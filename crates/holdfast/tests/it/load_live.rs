@@ -1,10 +1,7 @@
 //! The live view of `holdfast load` on a real terminal, and its replacement without one.
 
 use crate::pseudoterminal::Live;
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
+use crate::support::load::origin;
 
 /// Stops a load once its sockets are shown, and expects its report.
 fn stops_by_a_key(mut live: Live) {

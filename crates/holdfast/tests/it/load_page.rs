@@ -3,11 +3,12 @@
 //! written.
 
 use crate::support::holdfast;
+use crate::support::load::origin;
 use std::process::Stdio;
 
 #[test]
 fn the_page_of_a_load_holds_with_and_without_failures() {
-    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let origin = origin();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let url = |path: &str| format!("http://{}{path}", origin.address());
     let (sound, resetting) =

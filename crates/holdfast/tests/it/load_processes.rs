@@ -1,17 +1,13 @@
 //! `holdfast load` in several processes: the results are those of one load, an interrupt reaches all processes, and the
 //! death of one is reported.
 
-use crate::support::load::{load, start, text};
+use crate::support::load::{load, origin, start, text};
 use crate::support::{children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
 use testkit::Running;
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
 
 /// A load that runs until a signal, with its progress lines.
 fn endless(origin: &origin::Running) -> Running {

@@ -2,17 +2,13 @@
 //! of `InfluxDB`, OpenTelemetry's collector by OTLP. The servers are real.
 
 use crate::monitoring::ask;
-use crate::support::load::text;
+use crate::support::load::{origin, text};
 use crate::support::{holdfast, until};
 use serde_json::Value;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use testkit::{Peer, Running, free_port, peer_program};
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
 
 /// A load of a hundred requests with these flags.
 fn load(target: &str, flags: &[&str]) -> Output {

@@ -1,15 +1,11 @@
 //! `holdfast load --scenario`, `--urls` and `--replay` on the command line: over several processes, with thresholds by step,
 //! reports and exit codes.
 
-use crate::support::load::{load, text};
+use crate::support::load::{load, origin, text};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
 
 /// Writes a file into a folder and returns its path.
 fn write(folder: &Path, name: &str, content: &str) -> String {

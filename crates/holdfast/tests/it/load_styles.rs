@@ -3,11 +3,8 @@
 //! not run here.
 
 use crate::support::holdfast;
+use crate::support::load::origin;
 use std::process::{Command, Stdio};
-
-fn origin() -> origin::Running {
-    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
 
 fn load(words: &[&str]) -> String {
     let output = holdfast().args(["load", "-q", "--allow-lag"]).args(words).stdin(Stdio::null()).output();

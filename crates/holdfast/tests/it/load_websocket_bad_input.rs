@@ -1,7 +1,7 @@
 //! `holdfast load ws://…` with failing targets and bad input. As for HTTP, each failure is counted by its cause, the
 //! summary is always printed, and the exit code shows which side failed.
 
-use crate::support::load::{answering, load, server, start, text};
+use crate::support::load::{answering, load, origin, server, start, text};
 use nix::sys::signal::Signal;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -108,7 +108,7 @@ fn an_open_one_that_is_lost() {
 
 #[test]
 fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
-    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let origin = origin();
     let url = format!("ws://{}/websocket/echo", origin.address());
     for file in ["--json", "--csv", "--hgrm", "--html", "--prometheus"] {
         let output = load(&["-q", "-c", "3", "--hold", "500ms", file, "/dev/full", "--allow-lag", &url]);
@@ -123,7 +123,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
 
 #[test]
 fn websocket_interrupt_works_at_start_hold_and_drain() {
-    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let origin = origin();
     let url = format!("ws://{}/websocket/echo", origin.address());
     // It reads messages and never forwards them, so deliveries stay outstanding.
     let deaf = opening(|stream| while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {});
@@ -147,7 +147,7 @@ fn websocket_interrupt_works_at_start_hold_and_drain() {
 /// the target's fault.
 #[test]
 fn idle_generator_says_so_and_keeps_connections() {
-    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let origin = origin();
     let url = format!("ws://{}/websocket/echo", origin.address());
     let words = ["-c", "4", "--hold", "5s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
     let load = start(&[words.as_slice(), &["--expect", "losses=0", &url]].concat());
@@ -167,7 +167,7 @@ fn idle_generator_says_so_and_keeps_connections() {
 
 #[test]
 fn want_of_descriptors_is_the_generators_fault() {
-    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let origin = origin();
     let url = format!("ws://{}/websocket/echo", origin.address());
     let script =
         "ulimit -n 24; exec \"$0\" load -q --no-plan --processes 1 -c 40 -t 1 --hold 100ms --no-sockets \"$1\"";

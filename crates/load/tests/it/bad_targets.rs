@@ -1,11 +1,10 @@
 //! Targets that misbehave: each failure counts under the cause that an engineer would name.
 
-use crate::scene::{origin, read_head, requests, run, server, target};
+use crate::scene::{origin, requests, run, target};
 use load::{Cause, Options, Tally};
 use origin::Closing;
-use std::io::{Read as _, Write as _};
 use std::time::Duration;
-use testkit::Refusing;
+use testkit::{Peer, Refusing};
 
 /// Checks that all requests failed by this cause.
 #[track_caller]
@@ -21,13 +20,13 @@ fn impatient(options: Options) -> Options {
 
 /// The counts for a server that answers a request with these bytes and closes.
 fn answered_with(bytes: &'static [u8]) -> Tally {
-    let address = server(move |mut stream| {
-        read_head(&mut stream);
-        let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        let _ = stream.read(&mut [0; 10]);
+    let peer = Peer::script(move |mut talk| {
+        talk.request();
+        talk.send(bytes);
+        talk.half_close();
+        talk.rest();
     });
-    run(requests(target(address, "/"), 2, 1)).record.whole()
+    run(requests(target(peer.address(), "/"), 2, 1)).record.whole()
 }
 
 #[test]

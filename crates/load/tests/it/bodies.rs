@@ -3,11 +3,12 @@
 
 use crate::scenario::options as scenario_options;
 use crate::scene::recorder::{Recorder, ok};
-use crate::scene::{origin, read_head, requests, run, server, target};
+use crate::scene::{origin, requests, run, server, target};
 use flate2::read::GzDecoder;
 use load::{Cause, Coding, Options, Target, Upload, Version};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
+use testkit::Peer;
 
 const TEXT: &str = "the same words again, and the same words again; ";
 
@@ -71,14 +72,8 @@ fn checks_see_decoded_responses() {
         encoder.finish().unwrap()
     };
     let body = packed(r#"{"token":"abc","list":[1,2]}"#);
-    let address = server(move |mut stream| {
-        while read_head(&mut stream) {
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
-            if stream.write_all(&[head.as_bytes(), &body].concat()).is_err() {
-                return;
-            }
-        }
-    });
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
+    let peer = Peer::saying([head.as_bytes(), &body].concat());
     let folder = tempfile::tempdir().unwrap();
     let text = r#"
         [[scenario]]
@@ -89,7 +84,7 @@ fn checks_see_decoded_responses() {
         check = [{ contains = "abc" }, { pointer = "/list/1", equals = "2" }]
         extract = [{ name = "token", pointer = "/token" }]
     "#;
-    let summary = run(scenario_options(folder.path(), text, address));
+    let summary = run(scenario_options(folder.path(), text, peer.address()));
     let (failed, of) = summary.record.whole().checks_failed();
     assert_eq!((failed, of), (0, 60), "20 iterations with two checks and a value");
 }
@@ -114,19 +109,16 @@ fn chunks_have_the_whole_body_and_connections_stay() {
 
 #[test]
 fn a_chunked_body_is_received_as_sent() {
-    let address = server(|mut stream| {
-        assert!(read_head(&mut stream));
-        let mut got = Vec::new();
-        let mut byte = [0; 1];
-        while !got.ends_with(b"0\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {
-            got.push(byte[0]);
-        }
-        let status = if got == b"4\r\n0123\r\n4\r\n4567\r\n2\r\n89\r\n0\r\n\r\n" { 200 } else { 500 };
-        let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").as_bytes());
-    });
-    let target = post(target(address, "/"), b"0123456789");
+    let peer = Peer::saying("HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n");
+    let target = post(target(peer.address(), "/"), b"0123456789");
     let whole = run(Options { upload: Some(upload(true, 4, None)), ..requests(target, 1, 1) }).record.whole();
     assert_eq!(whole.statuses, [(200, 1)], "{:?}", whole.failures);
+    let received = peer.received(0);
+    assert!(
+        received.ends_with(b"\r\n\r\n4\r\n0123\r\n4\r\n4567\r\n2\r\n89\r\n0\r\n\r\n"),
+        "{}",
+        received.escape_ascii()
+    );
 }
 
 #[test]
@@ -147,14 +139,13 @@ fn a_slow_body_takes_its_time_and_no_timeout() {
 
 #[test]
 fn early_answer_ends_its_connection() {
-    let address = server(|mut stream| {
-        if read_head(&mut stream) {
-            let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
-            // The rest of the body is read until the client has closed.
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
-        }
+    let peer = Peer::script(|mut talk| {
+        talk.head();
+        talk.send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
+        // The rest of the body is read until the client has closed.
+        talk.rest();
     });
-    let target = post(target(address, "/"), &vec![b'x'; 100_000]);
+    let target = post(target(peer.address(), "/"), &vec![b'x'; 100_000]);
     let summary = run(Options { upload: Some(upload(true, 1000, Some(20_000.0))), ..requests(target, 5, 1) });
     let whole = summary.record.whole();
     assert_eq!((whole.responses, whole.failed(), summary.record.opened), (5, 0, 5), "{:?}", whole.failures);

@@ -2,13 +2,12 @@
 //! No test here measures speed.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::{origin, read_head, server};
+use crate::scene::{origin, server};
 use load::Cause;
 use load::websocket::{Ending, EventOptions, WebSocketExpectation, WebSocketOptions, WebSocketSummary, start};
-use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use testkit::Peer;
 
 fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
     WebSocketOptions {
@@ -66,13 +65,10 @@ fn without_reconnect_an_end_is_a_loss() {
 #[test]
 fn a_target_that_forgets_the_last_id_is_found_out() {
     // Its numbers go 1, 2, 5 in each response.
-    let address = server(|mut stream| {
-        if read_head(&mut stream) {
-            let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nContent-Length: 39\r\n\r\n\
+    let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nContent-Length: 39\r\n\r\n\
                           id:1\ndata:a\n\nid:2\ndata:b\n\nid:5\ndata:c\n\n";
-            let _ = stream.write_all(events.as_bytes());
-        }
-    });
+    let peer = Peer::saying_once(events);
+    let address = peer.address();
     let once = run(options(address, "/", 1, 200)).record;
     assert_eq!((once.delivered, once.lost, once.surplus, once.unstamped), (3, 2, 0, 3));
     let again = run(WebSocketOptions { reconnect: RECONNECT, ..options(address, "/", 1, 300) }).record;
@@ -97,16 +93,9 @@ fn responses_without_events_are_named() {
 
 #[test]
 fn status_204_stops_the_client() {
-    static ASKED: AtomicUsize = AtomicUsize::new(0);
-    let address = server(|mut stream| {
-        if read_head(&mut stream) {
-            ASKED.fetch_add(1, Ordering::Relaxed);
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
-            let _ = stream.read(&mut [0; 1]);
-        }
-    });
-    let record = run(WebSocketOptions { reconnect: RECONNECT, ..options(address, "/", 2, 300) }).record;
-    assert_eq!((record.statuses.get(&204), ASKED.load(Ordering::Relaxed)), (Some(&2), 2));
+    let peer = Peer::saying("HTTP/1.1 204 No Content\r\n\r\n");
+    let record = run(WebSocketOptions { reconnect: RECONNECT, ..options(peer.address(), "/", 2, 300) }).record;
+    assert_eq!((record.statuses.get(&204), peer.requests().len()), (Some(&2), 2));
 }
 
 #[test]
@@ -164,12 +153,8 @@ fn over_http2_responses_without_events_are_named() {
     assert_eq!((missing.statuses.get(&404), missing.established), (Some(&3), 0));
     let page = run(over_http2(options(origin.address(), "/page", 3, 100))).record;
     assert_eq!((page.bad_handshakes, page.established), (3, 0));
-    let http1 = server(|mut stream| {
-        if read_head(&mut stream) {
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
-        }
-    });
-    let refused = run(over_http2(options(http1, "/", 2, 100))).record;
+    let http1 = Peer::saying_once("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+    let refused = run(over_http2(options(http1.address(), "/", 2, 100))).record;
     assert_eq!((refused.failed_by(Cause::NoHttp2), refused.established), (2, 0), "{:?}", refused.failures);
 }
 

@@ -2,11 +2,10 @@
 //! close.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::{origin, read_head, requests, run, server, target};
+use crate::scene::{origin, requests, run, target};
 use load::{Cause, Options, Pace, Summary, TlsOptions, Upload, Version};
 use origin::{Closing, Running, Tls};
 use std::fs;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -68,12 +67,8 @@ fn a_target_without_http2_is_named_so() {
     let summary = run(insecure(over_http2(secure_target(&secure, "/"), 2, 1, 1)));
     assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
     assert!(Cause::NoHttp2.text().contains("leave out --http2"));
-    let clear = server(|mut stream| {
-        if read_head(&mut stream) {
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
-        }
-    });
-    let summary = run(over_http2(target(clear, "/"), 2, 1, 1));
+    let clear = Peer::saying_once("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+    let summary = run(over_http2(target(clear.address(), "/"), 2, 1, 1));
     assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
 }
 

@@ -2,14 +2,14 @@
 //! that counted. No test here measures speed.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
-use crate::scene::{origin, read_head, server};
+use crate::scene::{origin, server};
 use load::Cause;
 use load::websocket::{Ending, Storm, WebSocketOptions, WebSocketSummary, parse_url, start};
 use origin::{CloseReason, Running};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
-use testkit::Refusing;
+use testkit::{Peer, Refusing};
 
 fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> WebSocketOptions {
     WebSocketOptions {
@@ -187,13 +187,11 @@ fn failed_websocket_openings_name_their_cause() {
     let refusing = Refusing::new();
     let nobody = refusing.address();
     assert_eq!(run(options(nobody, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
-    let garbage = server(|mut stream| {
-        read_head(&mut stream);
-        let _ = stream.write_all(b"SSH-2.0-OpenSSH\r\n\r\n");
-    });
-    assert_eq!(run(options(garbage, "/", 2, 500)).record.failed_by(Cause::NotHttp), 2);
-    let silent = server(|mut stream| while read_head(&mut stream) {});
-    let impatient = WebSocketOptions { timeout: Duration::from_millis(400), ..options(silent, "/", 2, 2_000) };
+    let garbage = Peer::saying_once("SSH-2.0-OpenSSH\r\n\r\n");
+    assert_eq!(run(options(garbage.address(), "/", 2, 500)).record.failed_by(Cause::NotHttp), 2);
+    let silent = Peer::script(|mut talk| while talk.request().is_some() {});
+    let impatient =
+        WebSocketOptions { timeout: Duration::from_millis(400), ..options(silent.address(), "/", 2, 2_000) };
     assert_eq!(run(impatient).record.failed_by(Cause::Silent), 2);
 }
 

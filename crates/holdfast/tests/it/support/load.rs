@@ -16,6 +16,11 @@ pub(crate) fn start(words: &[&str]) -> Running {
     Running::start(holdfast().arg("load").args(words))
 }
 
+/// The origin on threads of this process.
+pub(crate) fn origin() -> origin::Running {
+    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
+}
+
 /// `holdfast origin`.
 pub(crate) struct Origin {
     pub(crate) running: Running,

@@ -6,10 +6,10 @@ pub(crate) mod recorder;
 
 use load::{Options, Summary, Target};
 use origin::{Origin, Running};
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use testkit::Peer;
 
 pub(crate) fn origin(options: origin::Options) -> Running {
     Origin::bind(options).unwrap().start().unwrap()
@@ -42,23 +42,11 @@ pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> Socke
     address
 }
 
-/// Reads up to the end of a request head; `false` if the client has closed.
-pub(crate) fn read_head(stream: &mut TcpStream) -> bool {
-    let mut head = Vec::new();
-    let mut byte = [0; 1];
-    while !head.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => head.push(byte[0]),
-            _ => return false,
-        }
-    }
-    true
-}
-
 /// A server that answers at once, except during a freeze. It answers requests of that time after the freeze.
 pub(crate) struct Freezing {
     pub(crate) address: SocketAddr,
     answered: Arc<Mutex<Vec<Instant>>>,
+    _peer: Peer,
 }
 
 /// Longer than any freeze.
@@ -71,9 +59,8 @@ impl Freezing {
         let never = Arc::new((Mutex::new(()), Condvar::new()));
         let answered: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let noted = Arc::clone(&answered);
-        let address = server(move |mut stream| {
-            stream.set_nodelay(true).unwrap();
-            while read_head(&mut stream) {
+        let peer = Peer::script(move |mut talk| {
+            while talk.request().is_some() {
                 let begun = *first.lock().unwrap().get_or_insert_with(Instant::now);
                 let thaw = begun + after + frozen;
                 let now = Instant::now();
@@ -85,12 +72,10 @@ impl Freezing {
                     drop(condition.wait_timeout_while(guard, wait, |()| true).unwrap());
                 }
                 noted.lock().unwrap().push(Instant::now());
-                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-                    return;
-                }
+                talk.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
             }
         });
-        Self { address, answered }
+        Self { address: peer.address(), answered, _peer: peer }
     }
 
     /// When it answered each request, in order.
