@@ -5,11 +5,11 @@ use crate::DEADLINE;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
-use std::cell::{Ref, RefCell};
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a line or for the end of a program. A load that opens 8,000 connections takes a busy machine a quarter
@@ -26,8 +26,8 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    stdout: Printed,
-    stderr: Printed,
+    stdout: Mutex<Printed>,
+    stderr: Mutex<Printed>,
 }
 
 /// A program that has ended, with all that it printed.
@@ -47,12 +47,12 @@ pub struct Ended {
 #[derive(Debug)]
 struct Printed {
     lines: Receiver<String>,
-    text: RefCell<String>,
+    text: String,
 }
 
 impl Printed {
     /// Without a pipe it has ended from the start.
-    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+    fn of(pipe: Option<impl Read + Send + 'static>) -> Mutex<Self> {
         let (sender, lines) = mpsc::channel();
         if let Some(pipe) = pipe {
             std::thread::spawn(move || {
@@ -66,28 +66,28 @@ impl Printed {
                 }
             });
         }
-        Self { lines, text: RefCell::default() }
+        Mutex::new(Self { lines, text: String::new() })
     }
 
     /// The next line; `None`: the program has closed this output.
     #[track_caller]
-    fn next(&self, deadline: Instant) -> Option<String> {
+    fn next(&mut self, deadline: Instant) -> Option<String> {
         match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                self.text.borrow_mut().push_str(&line);
+                self.text += &line;
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for {PATIENCE:?} after: {}", self.text.borrow()),
+            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for {PATIENCE:?} after: {}", self.text),
         }
     }
 
     #[track_caller]
-    fn wait_for(&self, text: &str) -> String {
+    fn wait_for(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let line = self.next(deadline);
-            let line = line.unwrap_or_else(|| panic!("it has ended without {text:?}: {}", self.text.borrow()));
+            let line = line.unwrap_or_else(|| panic!("it has ended without {text:?}: {}", self.text));
             if line.contains(text) {
                 return line.trim_end().to_owned();
             }
@@ -96,20 +96,25 @@ impl Printed {
 
     /// Everything, when the program has closed this output.
     #[track_caller]
-    fn whole(&self, deadline: Instant) -> String {
+    fn whole(&mut self, deadline: Instant) -> String {
         while self.next(deadline).is_some() {}
-        self.text.take()
+        std::mem::take(&mut self.text)
     }
 
     /// What has come so far, for the message of a failed test: a program that has just ended may have printed more than was
     /// read.
-    fn so_far(&self) -> Ref<'_, String> {
+    fn so_far(&mut self) -> &str {
         let deadline = Instant::now() + LAST_WORDS;
         while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            self.text.borrow_mut().push_str(&line);
+            self.text += &line;
         }
-        self.text.borrow()
+        &self.text
     }
+}
+
+/// Threads of a test may share a program. A failed wait of one of them leaves the output as it is.
+fn hold(printed: &Mutex<Printed>) -> MutexGuard<'_, Printed> {
+    printed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Running {
@@ -174,7 +179,7 @@ impl Running {
     /// If the program ends before that, or it does not come in two minutes.
     #[track_caller]
     pub fn wait_for_output(&self, text: &str) -> String {
-        self.stdout.wait_for(text)
+        hold(&self.stdout).wait_for(text)
     }
 
     /// The same for standard error.
@@ -183,12 +188,12 @@ impl Running {
     /// As [`Self::wait_for_output`].
     #[track_caller]
     pub fn wait_for_error(&self, text: &str) -> String {
-        self.stderr.wait_for(text)
+        hold(&self.stderr).wait_for(text)
     }
 
     /// The next line of standard output, if one has come.
     pub fn next_output(&self) -> Option<String> {
-        self.stdout.lines.try_recv().ok()
+        hold(&self.stdout).lines.try_recv().ok()
     }
 
     /// Waits for a state that the program brings about.
@@ -203,7 +208,12 @@ impl Running {
                 return found;
             }
             let waited = !self.has_ended() && Instant::now() < deadline;
-            assert!(waited, "waited in vain until {what}: {}{}", self.stderr.so_far(), self.stdout.so_far());
+            assert!(
+                waited,
+                "waited in vain until {what}: {}{}",
+                hold(&self.stderr).so_far(),
+                hold(&self.stdout).so_far()
+            );
             std::thread::park_timeout(LOOK_AGAIN);
         }
     }
@@ -231,7 +241,7 @@ impl Running {
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_ended() {
-            assert!(Instant::now() < deadline, "it has not ended in {PATIENCE:?}: {}", self.stderr.so_far());
+            assert!(Instant::now() < deadline, "it has not ended in {PATIENCE:?}: {}", hold(&self.stderr).so_far());
             std::thread::park_timeout(LOOK_AGAIN);
         }
         self.child.wait().expect("a child of ours")
@@ -244,7 +254,7 @@ impl Running {
     #[track_caller]
     pub fn end(mut self) -> Ended {
         let deadline = Instant::now() + PATIENCE;
-        let (stdout, stderr) = (self.stdout.whole(deadline), self.stderr.whole(deadline));
+        let (stdout, stderr) = (hold(&self.stdout).whole(deadline), hold(&self.stderr).whole(deadline));
         Ended { id: self.id(), status: self.wait(), stdout, stderr }
     }
 }
@@ -256,7 +266,7 @@ impl Drop for Running {
         }
         #[allow(clippy::print_stderr)] // helps to read the failed test's output
         if std::thread::panicking() {
-            eprintln!("the program printed:\n{}{}", self.stdout.so_far(), self.stderr.so_far());
+            eprintln!("the program printed:\n{}{}", hold(&self.stdout).so_far(), hold(&self.stderr).so_far());
         }
         let _ = kill(self.pid(), Signal::SIGTERM);
         // A stopped program ends when it goes on.

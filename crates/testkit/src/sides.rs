@@ -1,16 +1,12 @@
 //! The two sides: a real nginx as a process, and the gateway on a thread of this one (`testkit`), with the same configuration text and
 //! the same ports. nginx listens on 127.0.0.2 and the gateway on 127.0.0.1, so that ports, and with them lengths, are equal.
 
-use crate::{Gateway, peer_or_skip};
-use std::fs::{self, File};
+use crate::{Gateway, Running, peer_or_skip};
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// nginx is up within some hundredths of a second; a loaded machine takes longer.
-const START_MAX: Duration = Duration::from_secs(20);
+use std::process::Command;
 
 const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -79,7 +75,7 @@ pub fn missing_module(program: &Path, text: &str) -> Option<PathBuf> {
 
 /// nginx and the gateway, serving. Dropping it stops both.
 pub struct Sides {
-    nginx: Child,
+    _nginx: Running,
     gateway: Gateway,
     /// One for each listener, the same on both sides.
     ports: Vec<u16>,
@@ -154,7 +150,7 @@ impl Sides {
             ports.push(port);
         }
         let nginx = start_nginx(nginx, &home, block, &text, ports[0]);
-        Self { nginx, gateway, ports }
+        Self { _nginx: nginx, gateway, ports }
     }
 
     /// The address of a listener by its number in the text.
@@ -222,13 +218,6 @@ impl Sides {
     }
 }
 
-impl Drop for Sides {
-    fn drop(&mut self) {
-        let _ = self.nginx.kill();
-        let _ = self.nginx.wait();
-    }
-}
-
 /// The block that a text is the inside of.
 #[derive(Clone, Copy)]
 enum Inside {
@@ -263,7 +252,7 @@ pub fn load_stream(program: &Path) -> String {
     load_line(&peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so"))
 }
 
-fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16) -> Child {
+fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16) -> Running {
     // Debian's build wants its temporary folders in the system. As root it would serve as user `nobody`, which may not enter ours.
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let user = if is_root { "user root;\n" } else { "" };
@@ -279,32 +268,12 @@ fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16
     );
     let file = home.join("theirs.conf");
     fs::write(&file, text).unwrap();
-    let said = home.join("nginx.out");
     // As a daemon, nginx has no umask.
-    let mut child = Command::new("sh")
-        .args(["-c", "umask 0; exec \"$0\" \"$@\""])
-        .arg(program)
-        .arg("-p")
-        .arg(home)
-        .arg("-c")
-        .arg(&file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(&said).unwrap())
-        .spawn()
-        .expect("nginx can be started");
-    let begun = Instant::now();
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(program).arg("-p").arg(home).arg("-c").arg(&file);
+    let nginx = Running::start(&mut command);
     // It writes its pid when all its sockets are open, those of datagrams too.
     let pid = home.join("nginx.pid");
-    while !pid.exists() || TcpStream::connect((THEIRS, port)).is_err() {
-        let ended = child.try_wait().unwrap();
-        let words = || fs::read_to_string(&said).unwrap_or_default();
-        assert!(ended.is_none(), "nginx ended with {ended:?}: {}", words());
-        if begun.elapsed() > START_MAX {
-            let _ = child.kill();
-            panic!("nginx did not listen within {START_MAX:?}: {}", words());
-        }
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-    child
+    nginx.until("nginx listens", || pid.exists().then(|| TcpStream::connect((THEIRS, port)).ok()).flatten());
+    nginx
 }

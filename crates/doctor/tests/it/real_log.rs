@@ -95,8 +95,9 @@ fn full_queue(domain: Domain, address: &SockAddr) -> (Socket, Vec<Socket>) {
 
 /// An nginx with its folder, ended with the test.
 struct Nginx {
-    folder: tempfile::TempDir,
+    /// It ends before its folder is removed.
     running: Running,
+    folder: tempfile::TempDir,
     text: String,
 }
 
@@ -114,7 +115,7 @@ impl Nginx {
         );
         fs::write(folder.path().join("nginx.conf"), &text).expect("written");
         let running = Self::run(folder.path());
-        let nginx = Self { folder, running, text };
+        let nginx = Self { running, folder, text };
         until("nginx starts", || nginx.log().contains("start worker process").then_some(()));
         nginx
     }

@@ -200,8 +200,9 @@ fn flags(instance: &Instance, cpu: &str) -> Vec<String> {
 
 /// A running recorder.
 pub(super) struct Recorder {
-    folder: tempfile::TempDir,
+    /// It ends before its folder is removed.
     _running: Running,
+    folder: tempfile::TempDir,
 }
 
 impl Recorder {
@@ -225,7 +226,7 @@ impl Recorder {
             .stderr(std::fs::File::create(folder.path().join("stderr")).expect("made"))
             .spawn()
             .expect("the program starts");
-        Self { folder, _running: Running::of(child) }
+        Self { _running: Running::of(child), folder }
     }
 
     pub(super) fn path(&self) -> PathBuf {

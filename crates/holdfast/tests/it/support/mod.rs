@@ -12,9 +12,9 @@ pub(crate) mod pebble;
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Response, Talk, free_port};
+use testkit::{Response, Running, Talk, free_port};
 
 /// Longer than any step takes on a machine that is busy with other builds.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -62,9 +62,10 @@ pub(crate) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
 
 /// A directory with a configuration, and the program running in it.
 pub(crate) struct Instance {
+    /// It ends before its directory is removed.
+    running: Option<Running>,
     folder: tempfile::TempDir,
     pub(crate) port: u16,
-    running: Option<Child>,
 }
 
 impl Instance {
@@ -72,7 +73,7 @@ impl Instance {
     pub(crate) fn new(top: &str, servers: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(folder.path().join("logs")).expect("made");
-        let instance = Self { folder, port: free_port(), running: None };
+        let instance = Self { running: None, folder, port: free_port() };
         instance.configure(top, servers);
         instance
     }
@@ -115,7 +116,7 @@ impl Instance {
     pub(crate) fn start_unseen(&mut self) {
         let errors = fs::File::create(self.path("stderr")).expect("made");
         let child = self.command(&["-g", "daemon off;"]).stderr(errors).spawn().expect("the program starts");
-        self.running = Some(child);
+        self.running = Some(Running::of(child));
     }
 
     /// As [`Self::start`], but `around` wraps the command.
@@ -125,10 +126,10 @@ impl Instance {
         let earlier = self.text("logs/error.log").len();
         let mut command = around(self.command(&["-g", "daemon off;"]));
         let child = command.stdin(Stdio::null()).stderr(errors).spawn().expect("the program starts");
-        self.running = Some(child);
+        self.running = Some(Running::of(child));
         until("it serves", || {
-            let ended = self.running.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.text("stderr"));
+            let has_ended = self.running.as_ref().is_some_and(Running::has_ended);
+            assert!(!has_ended, "it ended: {}", self.text("stderr"));
             let log = self.text("logs/error.log");
             log.get(earlier..).unwrap_or(&log).contains("holdfast serves")
         });
@@ -145,7 +146,7 @@ impl Instance {
 
     /// The pid of the started process.
     pub(crate) fn pid(&self) -> u32 {
-        self.running.as_ref().map(Child::id).or(self.pid_file()).expect("it runs")
+        self.running.as_ref().map(Running::id).or(self.pid_file()).expect("it runs")
     }
 
     /// Waits for a line in the error log.
@@ -172,28 +173,7 @@ impl Instance {
 
     /// Waits for the end and returns the exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        let mut child = self.running.take().expect("it runs");
-        let mut status = None;
-        until("it ends", || {
-            status = child.try_wait().expect("a child of ours");
-            status.is_some()
-        });
-        status.and_then(|status| status.code())
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.running {
-            // After SIGTERM the master ends its child; after SIGKILL the child would run on.
-            let _ = nix::sys::signal::kill(pid(child.id()), nix::sys::signal::Signal::SIGTERM);
-            let deadline = Instant::now() + DEADLINE;
-            while Instant::now() < deadline && child.try_wait().is_ok_and(|status| status.is_none()) {
-                std::thread::park_timeout(Duration::from_millis(5));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.running.take().expect("it runs").wait().code()
     }
 }
 

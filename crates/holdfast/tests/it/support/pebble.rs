@@ -1,13 +1,12 @@
 //! Pebble, a small authority for tests of ACME clients, on loopback with its own ports.
 
-use super::{DEADLINE, pid};
+use super::DEADLINE;
 use rcgen::generate_simple_self_signed;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-use testkit::{NameServer, free_port, peer_program};
+use std::process::{Command, Stdio};
+use testkit::{NameServer, Running, free_port, peer_program};
 
 /// How it validates and issues.
 pub(crate) struct Settings {
@@ -27,11 +26,12 @@ pub(crate) const MAC_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44n
 /// An authority. Its directory is at `https://127.0.0.1:{port}/dir`, and its own certificate is in
 /// `{folder}/pebble.pem`.
 pub(crate) struct Pebble {
+    /// It ends before its folder is removed.
+    running: Option<Running>,
     pub(crate) port: u16,
     management_port: u16,
     folder: tempfile::TempDir,
     settings: Settings,
-    running: Option<Child>,
     /// Resolves every name to 127.0.0.1, except that `nowhere.test` has no address.
     names: NameServer,
 }
@@ -49,7 +49,7 @@ impl Pebble {
             }
             vec![question.addresses(60, &["127.0.0.1"])]
         });
-        Self { port: free_port(), management_port: free_port(), folder, settings, running: None, names }
+        Self { running: None, port: free_port(), management_port: free_port(), folder, settings, names }
     }
 
     /// A new authority that runs.
@@ -90,21 +90,14 @@ impl Pebble {
             .stderr(log)
             .spawn()
             .expect("pebble starts");
-        self.running = Some(child);
+        self.running = Some(Running::of(child));
         super::until("pebble listens", || {
             TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], self.port)), DEADLINE).is_ok()
         });
     }
 
     pub(crate) fn stop(&mut self) {
-        let Some(mut child) = self.running.take() else { return };
-        let _ = nix::sys::signal::kill(pid(child.id()), nix::sys::signal::Signal::SIGTERM);
-        let deadline = Instant::now() + DEADLINE;
-        while Instant::now() < deadline && child.try_wait().is_ok_and(|status| status.is_none()) {
-            std::thread::park_timeout(std::time::Duration::from_millis(5));
-        }
-        let _ = child.kill();
-        let _ = child.wait();
+        self.running = None;
     }
 
     /// `acme_issuer ca` with this authority, and further directives.
@@ -145,11 +138,5 @@ impl Pebble {
     /// Every user may read the certificate.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
-    }
-}
-
-impl Drop for Pebble {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
