@@ -117,6 +117,8 @@ settings! {
         max_range_offset: Option<u64> = None, "proxy_cache_max_range_offset" => option(parse_offset);
         /// Whether responses to requests with `Authorization` are stored even if they do not allow it.
         authorization: bool = false, "proxy_cache_authorization" => value(parse_flag);
+        /// Whether the key is replaced by its digest.
+        key_digest: bool = false, "proxy_cache_key_digest" => value(parse_flag);
         /// Where responses are saved as plain files; `None` saves nothing.
         store: Option<StoreChoice> = None, "proxy_store" => value(parse_store);
         /// Permission bits of those files.

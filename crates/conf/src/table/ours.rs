@@ -151,4 +151,20 @@ directives! {
         "Whether responses to requests with `Authorization` are kept although they do not say that they may be \
          (RFC 9111 section 3.5).",
         "scgi_cache_authorization on;";
+    "proxy_cache_key_digest" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether files of the cache have the SHA-256 of a key in place of its text, for keys with credentials. Then `holdfast ctl cache` \
+         finds an entry by the digest.",
+        "proxy_cache_key_digest on;";
+    "fastcgi_cache_key_digest" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether files of the cache have the SHA-256 of a key in place of its text, for keys with credentials. Then `holdfast ctl cache` \
+         finds an entry by the digest.",
+        "fastcgi_cache_key_digest on;";
+    "uwsgi_cache_key_digest" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether files of the cache have the SHA-256 of a key in place of its text, for keys with credentials. Then `holdfast ctl cache` \
+         finds an entry by the digest.",
+        "uwsgi_cache_key_digest on;";
+    "scgi_cache_key_digest" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether files of the cache have the SHA-256 of a key in place of its text, for keys with credentials. Then `holdfast ctl cache` \
+         finds an entry by the digest.",
+        "scgi_cache_key_digest on;";
 }

@@ -119,7 +119,7 @@ const CORE: &[&str] = &[
     "proxy_cache proxy_cache_key proxy_cache_path proxy_cache_bypass proxy_no_cache proxy_cache_valid",
     "proxy_cache_min_uses proxy_cache_max_range_offset proxy_cache_use_stale proxy_cache_methods proxy_cache_lock",
     "proxy_cache_lock_timeout proxy_cache_lock_age proxy_cache_revalidate proxy_cache_convert_head",
-    "proxy_cache_background_update proxy_cache_purge proxy_cache_authorization fastcgi_cache fastcgi_cache_key",
+    "proxy_cache_background_update proxy_cache_purge proxy_cache_authorization proxy_cache_key_digest fastcgi_cache_key_digest uwsgi_cache_key_digest scgi_cache_key_digest fastcgi_cache fastcgi_cache_key",
     "fastcgi_cache_path fastcgi_cache_bypass fastcgi_no_cache fastcgi_cache_valid fastcgi_cache_min_uses",
     "fastcgi_cache_max_range_offset fastcgi_cache_use_stale fastcgi_cache_methods fastcgi_cache_lock",
     "fastcgi_cache_lock_timeout fastcgi_cache_lock_age fastcgi_cache_revalidate fastcgi_cache_background_update",

@@ -106,6 +106,7 @@ impl Lowering<'_> {
             convert_head: words.convert_head,
             range_offset_max: words.max_range_offset,
             keeps_authorized: words.authorization || key_names_user || sets_authorization,
+            digests_key: words.key_digest,
             ignored,
             ranges_max: files.ranges_max,
             modified_since: files.modified_since,

@@ -69,6 +69,8 @@ pub(crate) struct CachePlan {
     /// Responses to requests with `Authorization` are stored even if they do not permit it: the configuration says so,
     /// or the upstream does not see the field, or the key contains it.
     pub(crate) keeps_authorized: bool,
+    /// The key is replaced by its digest.
+    pub(crate) digests_key: bool,
     /// Response fields that are ignored.
     pub(crate) ignored: Ignored,
     /// From the file settings: how stored responses are sent, and which ranges are permitted.

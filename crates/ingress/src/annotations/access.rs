@@ -6,6 +6,13 @@ use crate::translation::FileSource;
 use crate::value::{self, Url};
 use conf::tree::Directive;
 
+/// The variable with the path of the location that asks, as a hash.
+pub(crate) const AUTH_PLACE: &str = "$hf_cached_place";
+/// How long answers are cached without `auth-cache-duration`, as with ingress-nginx.
+const AUTH_CACHED: &str = "200 202 401 5m";
+/// Most parts of `auth-cache-duration`, and most statuses of one: there are few statuses that a service answers.
+const AUTH_DURATIONS_MAX: usize = 32;
+
 impl Planner<'_, '_> {
     pub(super) fn access(&mut self) {
         if let Some(word) = self.reader.one_of("satisfy", &["all", "any"]) {
@@ -69,6 +76,7 @@ impl Planner<'_, '_> {
         let path = format!("/_external-auth-{name}");
         let mut lines = vec![self.origin.line::<&str>("internal", [])];
         lines.extend(self.auth_request_lines(&url, is_global));
+        lines.extend(self.auth_cache_lines(&text, &path, is_global));
         lines.push(self.origin.line("proxy_pass", [format!("{}://{upstream}{}", url.scheme, or_slash(&url.rest))]));
         let auth_snippet = self.snippet("auth-snippet");
         lines.extend(auth_snippet);
@@ -133,6 +141,49 @@ impl Planner<'_, '_> {
             }
         }
         lines.extend(headers.iter().map(|(name, text)| self.origin.line("proxy_set_header", [name, text])));
+        lines
+    }
+
+    /// Answers of the authentication service are kept for requests with the same key.
+    fn auth_cache_lines(&mut self, url: &str, path: &str, is_global: bool) -> Vec<Directive> {
+        const CACHE: &str = "auth_cache";
+        let Some(key) = self.auth_text("auth-cache-key", is_global) else { return Vec::new() };
+        let key = match value::template(&key, self.reader.place, false) {
+            Ok(key) => key,
+            Err(message) => {
+                self.reader.wrong("auth-cache-key", message);
+                return Vec::new();
+            }
+        };
+        let written = self.auth_text("auth-cache-duration", is_global).unwrap_or_else(|| AUTH_CACHED.to_owned());
+        let durations: Result<Vec<_>, String> = written.split(',').take(AUTH_DURATIONS_MAX).map(cached_for).collect();
+        let durations = match durations {
+            Ok(durations) => durations,
+            Err(message) => {
+                self.reader.wrong("auth-cache-duration", message);
+                return Vec::new();
+            }
+        };
+        let (_, is_new) = self.assembly.variable("the cache of authentication services");
+        if is_new {
+            let own = self.assembly.own();
+            let zone = format!("keys_zone={CACHE}:10m");
+            let words = [CACHE, "levels=1:2", &zone, "max_size=128m", "inactive=30m", "use_temp_path=off"];
+            self.assembly.http.push(own.line("proxy_cache_path", words));
+        }
+        self.plan.caches_auth = true;
+        // Answers of another service, or for another path, host or Ingress, never count.
+        let service = crate::assembly::stable_hash(url.as_bytes());
+        let mut lines = vec![
+            self.origin.line("proxy_cache", [CACHE]),
+            self.origin.line("proxy_cache_key", [format!("$server_name {AUTH_PLACE} {path} {service:016x} {key}")]),
+            // Keys have passwords and tokens, and files are on a disk.
+            self.origin.line("proxy_cache_key_digest", ["on"]),
+            self.origin.line("proxy_cache_authorization", ["on"]),
+            // Without buffers nothing is stored.
+            self.origin.line("proxy_buffering", ["on"]),
+        ];
+        lines.extend(durations.iter().map(|words| self.origin.line("proxy_cache_valid", words)));
         lines
     }
 
@@ -282,6 +333,18 @@ impl Planner<'_, '_> {
         }
         key
     }
+}
+
+/// The words of `proxy_cache_valid` in a part of `auth-cache-duration`: `200 202 30m`.
+fn cached_for(part: &str) -> Result<Vec<String>, String> {
+    let words: Vec<&str> = part.split_whitespace().collect();
+    let Some((time, statuses)) = words.split_last() else { return Err("has an empty part".into()) };
+    let is_status = |word: &&str| *word == "any" || word.parse().is_ok_and(|status: u16| (100..=599).contains(&status));
+    if statuses.len() > AUTH_DURATIONS_MAX || !statuses.iter().all(is_status) {
+        return Err(format!("{part:?} is no list of statuses with a time, such as 200 202 10m"));
+    }
+    let time = crate::config_map::time(time)?;
+    Ok(statuses.iter().map(|word| (*word).to_owned()).chain([time]).collect())
 }
 
 fn or_slash(rest: &str) -> String {

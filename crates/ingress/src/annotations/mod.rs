@@ -16,6 +16,7 @@ use crate::value::Place;
 use crate::{Kind, Level, Name, ObjectName};
 use conf::tree::Directive;
 
+pub(crate) use access::AUTH_PLACE;
 pub(crate) use guard::guarded;
 pub(crate) use reader::{Problem, Reader, flag as reader_flag};
 
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) server: Vec<(&'static str, Vec<Directive>)>,
     /// Locations that the server needs for this Ingress.
     pub(crate) helpers: Vec<(Matcher, Vec<Directive>)>,
+    /// Answers of the authentication service are cached: [`AUTH_PLACE`] is a part of their key.
+    pub(crate) caches_auth: bool,
     /// Lines that hold unless the path is one without authentication.
     pub(crate) global_auth: Vec<Directive>,
     pub(crate) rewrite: Option<String>,

@@ -47,6 +47,18 @@ const LOGGED: &[&str] = &[
     "proxy_protocol_server_port",
 ];
 
+/// Keys `global-auth-…` that are settings of `auth-…`.
+const OF_AUTH: [&str; 8] = [
+    "url",
+    "method",
+    "signin",
+    "signin-redirect-param",
+    "response-headers",
+    "request-redirect",
+    "cache-key",
+    "cache-duration",
+];
+
 pub(super) fn global(
     keys: &mut Keys,
     assembly: &mut Assembly<'_>,
@@ -92,7 +104,7 @@ pub(super) fn global(
         retry_non_idempotent: keys.flag("retry-non-idempotent", false),
         ..Global::default()
     };
-    for key in ["url", "method", "signin", "signin-redirect-param", "response-headers", "request-redirect"] {
+    for key in OF_AUTH {
         if let Some(text) = keys.text(&format!("global-auth-{key}")) {
             global.auth.insert(format!("auth-{key}"), text);
         }

@@ -66,7 +66,6 @@ const LUA: &str = "no Lua scripts of ingress-nginx run here";
 const WAF: &str = "Holdfast has no web application firewall";
 const PROCESS: &str = "a setting of nginx's processes; Holdfast has threads and no files for it";
 const MEMCACHED: &str = "limits of all replicas together do not exist";
-const CACHE: &str = "answers of the authentication service are not cached";
 const GEO: &str = "no database of countries is loaded";
 const TRACE: &str = "spans are sent by OTLP: see `otlp-collector-host`";
 const FIXED: &str = "TLS is rustls, which has no such setting";
@@ -135,8 +134,8 @@ pub const ROWS: &[Row] = &[
     ignored("generate-request-id", "a request without an identifier always gets one"),
     own("global-allowed-response-headers", "", "headers that `custom-headers` may set"),
     ignored("global-auth-always-set-cookie", "use the annotation"),
-    ignored("global-auth-cache-duration", CACHE),
-    ignored("global-auth-cache-key", CACHE),
+    own("global-auth-cache-duration", "200 202 401 5m", ""),
+    own("global-auth-cache-key", "", "answers of `global-auth-url` are cached by this key"),
     own("global-auth-method", "", ""),
     own("global-auth-request-redirect", "", ""),
     own("global-auth-response-headers", "", ""),

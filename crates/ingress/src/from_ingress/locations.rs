@@ -3,7 +3,7 @@
 use super::Served;
 use super::backends::{self, Backend};
 use super::hosts::{Host, Path, PathType};
-use crate::annotations::{Canary, Plan, Protocol};
+use crate::annotations::{AUTH_PLACE, Canary, Plan, Protocol};
 use crate::assembly::{Assembly, BackendWish, Conflict, Matcher, ServerId, Target};
 use crate::config_map::{Global, set};
 use crate::tree::Origin;
@@ -159,6 +159,11 @@ impl Context<'_> {
         if let (Some(root), "/") = (&plan.app_root, self.path.path.as_str()) {
             let line = origin.line("return", ["302", &format!("$pass_access_scheme://$http_host{root}")]);
             lines.push(condition(origin, "$uri", "/", vec![line]));
+        }
+        if plan.caches_auth {
+            let place = format!("{:?} {}", self.path.kind, self.path.path);
+            let place = crate::assembly::stable_hash(place.as_bytes());
+            lines.push(origin.line("set", [AUTH_PLACE.to_owned(), format!("{place:016x}")]));
         }
         lines.extend(plan.first.clone());
         if let Some(target) = &plan.rewrite

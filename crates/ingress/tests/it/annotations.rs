@@ -236,6 +236,63 @@ fn an_authentication_service_is_asked() {
 }
 
 #[test]
+fn answers_of_an_authentication_service_are_cached_by_a_key() {
+    let it = with(json!({"auth-url": "http://auth.test/", "auth-cache-key": "$remote_user$http_authorization"}));
+    it.assert_quiet();
+    assert!(it.text.contains("proxy_cache_path auth_cache levels=1:2 keys_zone=auth_cache:10m"), "{}", it.text);
+    let server = it.server("shop.test");
+    for line in [
+        "proxy_cache auth_cache;",
+        "${remote_user}${http_authorization}\";",
+        "proxy_cache_key_digest on;",
+        "proxy_cache_valid 200 202 401 5m;",
+    ] {
+        assert!(server.contains(line), "{line}\n{server}");
+    }
+    let places: std::collections::BTreeSet<String> = {
+        let mut world = World::new();
+        let annotations = json!({"auth-url": "http://auth.test/", "auth-cache-key": "x"});
+        world.ingress(
+            "front",
+            annotations,
+            json!({"rules": [rule("shop.test", "/a", "a"), rule("shop.test", "/b", "b")]}),
+        );
+        let server = world.translate().server("shop.test");
+        server
+            .lines()
+            .filter(|line| line.contains("set $hf_cached_place "))
+            .map(|line| line.trim().to_owned())
+            .collect()
+    };
+    assert_eq!(places.len(), 2, "each path has its own answers: {places:?}");
+    let key = |url: &str| {
+        let it =
+            with(json!({"auth-url": url, "auth-cache-key": "x", "auth-cache-duration": "200 202 10m, 401 30, any 1s"}));
+        it.assert_quiet();
+        let server = it.server("shop.test");
+        for line in ["proxy_cache_valid 200 202 10m;", "proxy_cache_valid 401 30s;", "proxy_cache_valid any 1s;"] {
+            assert!(server.contains(line), "{line}\n{server}");
+        }
+        server.lines().find(|line| line.contains("proxy_cache_key ")).expect("a key").to_owned()
+    };
+    assert_ne!(key("http://auth.test/a"), key("http://auth.test/b"), "another service");
+    for (name, value) in [
+        ("auth-cache-key", "$no_such"),
+        ("auth-cache-duration", "200 soon"),
+        ("auth-cache-duration", "200 5m,"),
+        ("auth-cache-duration", "99 5m"),
+        ("auth-cache-duration", "200 5m; proxy_pass"),
+    ] {
+        let mut annotations = json!({"auth-url": "http://auth.test/", "auth-cache-key": "x"});
+        annotations[name] = json!(value);
+        let it = with(annotations);
+        assert_eq!(it.findings("Ingress shop/front", Level::Warning).len(), 1, "{name}: {value}");
+        assert!(!it.text.contains("proxy_cache") && it.location("shop.test", "/").contains("auth_request"), "{value}");
+    }
+    assert!(!with(json!({"auth-url": "http://auth.test/"})).text.contains("proxy_cache"));
+}
+
+#[test]
 fn rewrites_make_all_paths_of_the_host_expressions() {
     let mut world = World::new();
     let rules = json!({"rules": [rule("shop.test", "/api(/|$)(.*)", "a"), rule("shop.test", "/a", "a")]});

@@ -23,6 +23,7 @@ use cache::{BODY_START_MAX, Entry, FIXED_BYTES, Found, Key, variant_of};
 use http1::{FieldId, Method};
 use reactor::{Millis, OpenFile, SCRATCH_BYTES, Woken, c_path, open_file, open_file_cached};
 use rules::template::Template;
+use rules::trace_context::write_hex;
 use rules::variable::Variable;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
@@ -116,7 +117,10 @@ impl Exchange {
             Ok(None) => return Cached::No,
             Err(reply) => return Cached::Done(Step::Reply(reply)),
         };
-        let text = self.cache_key(plan, cache);
+        let mut text = self.cache_key(plan, cache);
+        if cache.digests_key {
+            text = digest_text(&text);
+        }
         if let Some(refusal) = self.refuse_undecided() {
             return Cached::Done(Step::Reply(refusal));
         }
@@ -552,6 +556,13 @@ impl Exchange {
             }
         })
     }
+}
+
+/// `proxy_cache_key_digest`
+fn digest_text(key: &[u8]) -> Vec<u8> {
+    let mut text = String::new();
+    write_hex(&tls::digest(key), &mut text);
+    text.into_bytes()
 }
 
 /// State of a request that may wait for a key.

@@ -379,6 +379,56 @@ fn k09_private_responses_are_not_stored() {
     assert_eq!([status("/a", authorized), status("/a", "")], ["MISS", "HIT"]);
 }
 
+/// As `holdfast ingress` writes it for `auth-cache-key`.
+#[test]
+fn cached_answers_of_auth_request_have_no_credentials_in_files() {
+    let (peer, asked) = counting(|request, number| {
+        let is_known = request.value("authorization") == Some("Bearer known");
+        let status = match request.target() {
+            "/check" if !is_known => "401 Unauthorized",
+            _ => "200 OK",
+        };
+        let user = request.value("x-user").unwrap_or_default();
+        let body = format!("{user}.{}", request.target());
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nX-User: user-{number}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+    });
+    let conf = "events {} http { access_log off;
+        proxy_cache_path cache levels=1:2 keys_zone=one:1m;
+        server { listen {listen};
+            location / {
+                auth_request /check; auth_request_set $user $upstream_http_x_user;
+                proxy_set_header X-User $user; proxy_pass http://{upstream:0};
+            }
+            location = /check {
+                internal; proxy_pass_request_body off; proxy_set_header Content-Length '';
+                proxy_cache one; proxy_cache_key '$server_name $http_authorization'; proxy_cache_key_digest on;
+                proxy_cache_authorization on; proxy_cache_valid 200 401 5m; proxy_pass http://{upstream:0}/check;
+            }
+        } }";
+    let gateway = Gateway::start(conf, &[peer.address()]);
+    let mut client = gateway.client();
+    let known = "Authorization: Bearer known\r\n";
+    assert_eq!(client.get("/a", known).text(), "user-1./a");
+    assert_eq!(client.get("/b", known).text(), "user-1./b", "its fields come from the cache");
+    for _ in 0..2 {
+        assert_eq!(client.get("/a", "Authorization: Bearer other\r\n").status(), 401);
+    }
+    assert_eq!(client.get("/a", "").status(), 401, "another key");
+    assert_eq!(client.get("/c", known).text(), "user-1./c");
+    assert_eq!(asked.load(Ordering::SeqCst), 6, "three questions and three requests");
+    let files = files(&gateway);
+    assert_eq!(files.len(), 3);
+    let digest = tls::digest(b" Bearer known").map(|byte| format!("{byte:02x}")).concat();
+    let texts: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    let has = |text: &Vec<u8>, part: &str| text.windows(part.len()).any(|window| window == part.as_bytes());
+    assert!(texts.iter().all(|text| !has(text, "Bearer")), "credentials are in a file");
+    assert_eq!(texts.iter().filter(|text| has(text, &digest)).count(), 1);
+    assert!(
+        files.iter().any(|file| file.ends_with(String::from_utf8_lossy(&Key::of(digest.as_bytes()).hex()).as_ref()))
+    );
+}
+
 #[test]
 fn a_purge_removes_a_response_with_its_variants() {
     let (peer, _) = counting(|_, number| {

@@ -3,7 +3,10 @@
 use super::scene::{INGRESSES, Scene, wait_until};
 use serde_json::json;
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::kubernetes::ControlPlane;
+use testkit::{Peer, Talk};
 
 #[test]
 fn a_cluster_without_objects_is_served_with_404() {
@@ -67,6 +70,39 @@ fn a_bad_object_is_refused_alone_with_an_event() {
     wait_until("an Event", || scene.plane.events(&scene.namespace, "bad").iter().any(|event| event.kind == "Warning"));
     assert_eq!(replica.answer("good.test"), (200, "good".to_owned()));
     assert_ne!(replica.answer("bad.test").0, 200);
+}
+
+#[test]
+fn answers_of_an_authentication_service_are_cached() {
+    let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let service = Peer::answering(move |request| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let is_known = request.value("authorization") == Some("Bearer known");
+        let status = if is_known { "200 OK" } else { "401 Unauthorized" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into()
+    });
+    let at = scene.network.publish(service.address());
+    let _pod = scene.pod_behind_service("pod");
+    let annotations = json!({
+        "nginx.ingress.kubernetes.io/auth-url": format!("http://{at}/check"),
+        "nginx.ingress.kubernetes.io/auth-cache-key": "$http_authorization",
+        "nginx.ingress.kubernetes.io/auth-cache-duration": "200 401 10m",
+    });
+    let replica = scene.replica(&[]);
+    scene.ingress_with("guarded", "guarded.test", "pod", &annotations, &json!([]));
+    replica.wait_for("guarded.test", 401, "");
+    let ask = |fields: &str| Talk::connect(replica.http).ask_of("guarded.test", "/", fields).status();
+    assert_eq!(ask("Authorization: Bearer known\r\n"), 200);
+    let before = asked.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        assert_eq!(ask("Authorization: Bearer known\r\n"), 200);
+        assert_eq!(ask(""), 401);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), before, "the answers come from the cache");
+    assert_eq!(ask("Authorization: Bearer other\r\n"), 401);
+    assert_eq!(asked.load(Ordering::SeqCst), before + 1, "another key is asked for");
 }
 
 #[test]

@@ -152,10 +152,16 @@ impl<'a> Scene<'a> {
 
     /// A Service with one Pod, and an Ingress for it.
     pub(super) fn serve(&self, host: &str, pod: &'static str) -> Peer {
+        let peer = self.pod_behind_service(pod);
+        self.ingress(pod, host, pod);
+        peer
+    }
+
+    /// A Service with one Pod.
+    pub(super) fn pod_behind_service(&self, pod: &'static str) -> Peer {
         let (peer, address) = self.pod(pod);
         self.service(pod);
         self.slice(pod, &format!("{pod}-1"), address);
-        self.ingress(pod, host, pod);
         peer
     }
 }
