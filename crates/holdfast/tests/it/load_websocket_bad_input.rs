@@ -130,11 +130,14 @@ fn websocket_interrupt_works_at_start_hold_and_drain() {
     let moments: [(&[&str], &str); 3] = [
         (&["-c", "2", "--hold", "1h", &url], "plan "),
         (&["-c", "2", "--hold", "1h", &url], " 2 open "),
-        (&["-c", "1", "--hold", "100ms", "-R", "50", "--drain", "1h", &deaf], " sent "),
+        (&["-c", "1", "--hold", "1s", "-R", "50", "--drain", "1h", &deaf], " sent "),
     ];
+    let seconds = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
     for (words, moment) in moments {
         let load = start(&[&["--interval", "100ms"], words].concat());
         load.wait_for_error(moment);
+        // After the hold time the load drains.
+        while moment == " sent " && seconds(&load.wait_for_error("")) < 1.2 {}
         load.signal(Signal::SIGINT);
         let Ended { status, stdout, stderr, .. } = load.end();
         let stopped_before = status.code() == Some(1) && stderr.contains("stopped before the first connection");
