@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// The programs that load both cores.
 const BUSY: [&str; 3] = ["gateway it", "gateway under_tls", "holdfast it"];
-/// Programs whose measurements nothing else may disturb. They run last.
+/// Programs that measure the machine. They run last, each alone.
 const ALONE: [&str; 1] = ["gateway alone"];
 /// Tests at a time in a program beside a busy one: enough to overlap their waits, few enough to leave the busy one its time.
 const THREADS_BESIDE: &str = "4";

@@ -5,7 +5,6 @@
 use crate::disk;
 use doctor::log::{Log, causes};
 use doctor::{Facts, System};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -17,7 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::{DEADLINE, Peer, Running, peer_program, until};
+use testkit::{DEADLINE, Peer, Running, peer_program, until, with_own_network};
 
 /// The range of `connect()` here: so few ports that a test can take all of them.
 const PORTS: std::ops::RangeInclusive<u16> = 40_000..=40_003;
@@ -179,25 +178,14 @@ fn ask(nginx: SocketAddr, number: u8, path: &str) -> TcpStream {
     stream
 }
 
-fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let worked = scope.spawn(|| {
-            if !nix::unistd::geteuid().is_root() || unshare(CloneFlags::CLONE_NEWNET).is_err() {
-                return testkit::skip(&format!("{name} needs root, for a network namespace"));
-            }
-            let ip = |words: &str| {
-                let status = Command::new("ip").args(words.split(' ')).status().expect("iproute2 is installed");
-                assert!(status.success(), "{words}");
-            };
-            ip("link set lo up");
-            ip("route add unreachable 10.8.8.0/24");
-            let range = format!("{} {}", PORTS.start(), PORTS.end());
-            fs::write(RANGE, range).expect("written");
-            work();
-        });
-        if let Err(panic) = worked.join() {
-            std::panic::resume_unwind(panic);
-        }
+/// Runs in a network with so few ports that a test can take all of them, and with a destination that cannot be reached.
+fn with_few_ports(work: impl FnOnce() + Send) {
+    with_own_network(|| {
+        let words = ["route", "add", "unreachable", "10.8.8.0/24"];
+        let added = Command::new("ip").args(words).status().expect("iproute2 is installed");
+        assert!(added.success());
+        fs::write(RANGE, format!("{} {}", PORTS.start(), PORTS.end())).expect("written");
+        work();
     });
 }
 
@@ -265,7 +253,7 @@ fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
 
 #[test]
 fn every_fault_that_nginx_was_provoked_into_is_named() {
-    in_a_namespace("every_fault_that_nginx_was_provoked_into_is_named", || {
+    with_few_ports(|| {
         let sockets = tempfile::tempdir().expect("a folder");
         fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o755)).expect("set");
         let faults = faults(sockets.path());
@@ -328,7 +316,7 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
 
 #[test]
 fn limits_of_the_workers_and_a_taken_port_are_named() {
-    in_a_namespace("limits_of_the_workers_and_a_taken_port_are_named", || {
+    with_few_ports(|| {
         let [.., connections, taken, descriptors] = FURTHER;
         let silent = upstream(9102, Upstream::StaysSilent);
         let server = format!("server {{ listen 127.0.0.1:9000; location / {{ proxy_pass http://{silent}; }} }}");

@@ -1,5 +1,5 @@
 //! `HTTPRoute`s and `GRPCRoute`s. What the route itself says decides: it is translated alone, at a Gateway and with Services
-//! that take everything. So neither other objects nor the order in which objects come refuse a route. A second translation,
+//! that accept every route. So other objects, and the order of objects, cannot refuse a route. A second translation,
 //! beside the real Gateways and Services, finds what is worth a warning.
 
 use super::Judgement;

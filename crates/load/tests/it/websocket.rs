@@ -185,8 +185,8 @@ fn failed_websocket_openings_name_their_cause() {
     let record = run(of(&origin, "/upgrade", 3, 1_000)).record;
     assert_eq!(record.bad_handshakes, 3, "101 without Sec-WebSocket-Accept");
     let refusing = Refusing::new();
-    let nobody = refusing.address();
-    assert_eq!(run(options(nobody, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
+    let refused = refusing.address();
+    assert_eq!(run(options(refused, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
     let garbage = Peer::saying_once("SSH-2.0-OpenSSH\r\n\r\n");
     assert_eq!(run(options(garbage.address(), "/", 2, 500)).record.failed_by(Cause::NotHttp), 2);
     let silent = Peer::script(|mut talk| while talk.request().is_some() {});

@@ -43,11 +43,10 @@ fn field_value(node: &Shared, object: &Value, field: &str, address: Ipv4Addr) ->
         "spec.nodeName" => Ok(node.name.clone()),
         "status.podIP" | "status.podIPs" => Ok(address.to_string()),
         "status.hostIP" => Ok(node.network.address().to_string()),
-        _ if field.starts_with("metadata.annotations['") => {
-            let name = field.trim_start_matches("metadata.annotations['").trim_end_matches("']");
-            Ok(text(&object["metadata"]["annotations"][name]))
-        }
-        _ => Err(format!("the fake node does not know the field {field}")),
+        _ => match field.strip_prefix("metadata.annotations['").and_then(|name| name.strip_suffix("']")) {
+            Some(name) => Ok(text(&object["metadata"]["annotations"][name])),
+            None => Err(format!("the fake node does not know the field {field}")),
+        },
     }
 }
 

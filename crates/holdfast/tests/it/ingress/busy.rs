@@ -200,7 +200,7 @@ fn run(scene: &Scene<'_>, replica: &Replica, scale: Scale) -> Figures {
     let held = (length + REST).as_secs();
     let (before, generations) = (cpu(replica.id()), replica.generations());
     let rss_before_kib = memory_kib(replica.id(), "VmRSS");
-    // Half of the requests go to routes that change, or whose endpoints move.
+    // Half of the requests go to routes that change or that have moving endpoints.
     let requests = format!(
         "-R {} -d {held}s -c 64 --timeout 10s 5*http://{SHARED}:{HTTP}/page 3*http://{SHARED}:{HTTP}/bytes/100 \
          2*http://{}:{HTTP}/page",

@@ -1,4 +1,4 @@
-//! A NATS server whose users have JWTs, as an operator of NATS gives them out (`nsc`), and the file of credentials of one.
+//! The accounts of a NATS server in operator mode, and a user's file of credentials, as the tool `nsc` makes them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

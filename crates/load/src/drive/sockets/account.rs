@@ -33,7 +33,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Connections whose place is known: open, or closed by a known or unknown side. One that is closing may count twice.
+    /// Number of connections that are open or counted as closed. A connection that is closing may count twice.
     pub(crate) fn accounted(&self) -> u64 {
         let open = self.states.present().filter(|(state, _)| *state != State::TimeWait).map(|(_, count)| count);
         self.closes.sum() + open.sum::<u64>()
