@@ -8,6 +8,7 @@ use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
 use crate::websocket::{self, Opening};
+use crate::work::WORK_US_MAX;
 use cgi::fastcgi::RequestParams;
 use http1::encode::encode_field;
 use http1::{FieldId, Method, RequestHead, UpgradeKind, Version};
@@ -106,17 +107,18 @@ impl Action {
     }
 }
 
-/// An action, and the execution id of the request.
+/// An action, the execution id of the request, and the CPU time that it costs before its response.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) action: Action,
     pub(crate) id: Option<String>,
+    pub(crate) work: Option<Duration>,
     pub(crate) fault: StreamFault,
 }
 
 impl From<Action> for Chosen {
     fn from(action: Action) -> Self {
-        Self { action, id: None, fault: StreamFault::default() }
+        Self { action, id: None, work: None, fault: StreamFault::default() }
     }
 }
 
@@ -170,7 +172,8 @@ pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
         Some(code) => StreamFault::Stream(ErrorCode(code as u32)),
         None => StreamFault::default(),
     };
-    Ok(Chosen { action, id, fault })
+    let work = query.number("work", 0, WORK_US_MAX)?.map(Duration::from_micros);
+    Ok(Chosen { action, id, work, fault })
 }
 
 fn is_grpc(request: &Request<'_>) -> bool {

@@ -27,6 +27,7 @@ mod reply;
 mod sending;
 mod tcp;
 mod websocket;
+mod work;
 mod worker;
 
 pub use body::pattern_byte;

@@ -9,6 +9,7 @@ use crate::receive::Receiving;
 use crate::reply::{Announced, Content, PagePart, Reply};
 use crate::sending::{Sending, Then};
 use crate::websocket::{Opening, Session};
+use crate::work::spend;
 use crate::worker::Site;
 use reactor::monotonic_millis;
 use std::io::IoSlice;
@@ -17,7 +18,7 @@ use transport::Transport;
 impl Dialogue {
     /// Performs the selected action, now that the request is complete.
     pub(super) fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Transport, site: &mut Site) {
-        let Chosen { action, id, .. } = chosen;
+        let Chosen { action, id, work, .. } = chosen;
         if !matches!(action, Action::Reset { executed: false }) {
             site.counters().execution();
             if let Some(id) = id
@@ -25,6 +26,9 @@ impl Dialogue {
             {
                 return self.respond(Reply::text(507, "no room for further ids".to_owned()), site);
             }
+        }
+        if let Some(cpu) = work {
+            spend(cpu);
         }
         match action {
             Action::Page(PagePart::Whole) if self.fastcgi.is_some() => self.respond(site.page.whole_reply(), site),

@@ -6,6 +6,7 @@ use crate::action::{Action, Chosen, StreamFault};
 use crate::body::{Body, Framing};
 use crate::receive::Receiving;
 use crate::reply::{Content, PagePart, Reply};
+use crate::work::spend;
 use crate::worker::Site;
 use http2::{Fields, StreamId};
 use reactor::monotonic_millis;
@@ -30,6 +31,9 @@ impl Multiplex {
     ) {
         if let Some(reply) = Self::count(&chosen, site) {
             return self.respond(stream, reply, facts, site, out);
+        }
+        if let Some(cpu) = chosen.work {
+            spend(cpu);
         }
         let reply = match chosen.action {
             Action::Page(PagePart::Whole) => return self.send_page(stream, facts, site, out),

@@ -46,6 +46,21 @@ fn page_has_612_bytes_and_static_file_fields() {
 }
 
 #[test]
+fn a_page_costs_the_work_that_the_request_names() {
+    let origin = start(Options::default());
+    let mut client = Client::connect(&origin);
+    let begun = Instant::now();
+    client.get("/?work=30000");
+    assert_eq!(client.response().1, pattern(612));
+    // CPU time of one thread is at most the time that passes.
+    assert!(begun.elapsed() >= Duration::from_millis(30), "{:?}", begun.elapsed());
+    for wrong in ["/?work=", "/?work=x", "/?work=1000001"] {
+        client.get(wrong);
+        assert_eq!(client.response().0.status, 400, "{wrong}");
+    }
+}
+
+#[test]
 fn a_page_too_large_to_be_prepared_arrives_whole() {
     let origin = start(Options { page_bytes: 3_000_000, ..Options::default() });
     let mut client = Client::connect(&origin);
