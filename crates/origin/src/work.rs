@@ -1,6 +1,6 @@
-//! CPU time that a response costs, as the page of a real application does.
+//! CPU time that a response costs, as the page of an application does.
 
-use rustix::time::{ClockId, clock_gettime};
+use reactor::thread_cpu;
 use std::hint::spin_loop;
 use std::time::Duration;
 
@@ -15,11 +15,6 @@ pub(crate) fn spend(cpu: Duration) {
     while thread_cpu() < end {
         spin_loop();
     }
-}
-
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Time as the event loop sees it. Timers use the monotonic clock, so a wall clock that jumps moves no deadline.
 
 use crate::sys;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use terms::{Micros, Millis};
 
@@ -17,6 +18,12 @@ pub(crate) fn monotonic_micros() -> Micros {
 /// The wall clock now, since the Unix epoch.
 pub fn wall_clock() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// CPU time that the calling thread has used. Time in which it waits, for a processor too, does not count.
+pub fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

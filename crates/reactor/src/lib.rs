@@ -28,7 +28,7 @@ mod wait;
 
 mod reactor;
 
-pub use clock::{monotonic_millis, wall_clock};
+pub use clock::{monotonic_millis, thread_cpu, wall_clock};
 pub use connect::ConnectOptions;
 pub use counters::SharedCounters;
 pub use datagram::{BATCH_MAX, Datagram, Datagrams, Sent};

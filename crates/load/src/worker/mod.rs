@@ -16,7 +16,6 @@ use crate::record::HttpRecord;
 use crate::remote::AgentFigures;
 use crate::script::Globals;
 use reactor::{Ready, TaskId};
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -251,8 +250,7 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    reactor::thread_cpu().as_nanos() as u64
 }
 
 #[cfg(test)]

@@ -72,6 +72,9 @@ fn pages_match_those_over_http() {
     assert!(ask("/upgrade").0.starts_with("Status: 426") && ask("/none").0.starts_with("Status: 404"));
     let begun = Instant::now();
     assert!(ask("/delay/150").0.starts_with("Status: 200") && begun.elapsed() >= Duration::from_millis(148));
+    let begun = Instant::now();
+    assert_eq!(ask("/?work=30000").1, pattern(612));
+    assert!(begun.elapsed() >= Duration::from_millis(30), "{:?}", begun.elapsed());
     assert_eq!(ask("/slow/3?step=1&every=30").1, pattern(3));
     assert_eq!(origin.counts().connections_accepted, 1, "all on one connection");
 }

@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::peer_program;
 use tls::{Pair, ServerSide};
 
@@ -88,6 +88,9 @@ fn page_matches_http1() {
     let names: Vec<&str> = head.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
     let expected = ["server", "date", "content-type", "last-modified", "etag", "accept-ranges", "content-length"];
     assert_eq!((head.lines().next(), names), (Some("HTTP/2 200 "), expected.to_vec()));
+    let begun = Instant::now();
+    assert!(run(&mut curl(&origin, "/?work=200000", &[])).as_bytes().ends_with(&pattern(612)));
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
     let text = run(&mut curl(&origin, "/", &["-r", "10-19"]));
     assert!(text.starts_with("HTTP/2 206") && text.contains("content-range: bytes 10-19/612\r\n"), "{text}");
     assert!(text.as_bytes().ends_with(&pattern(20)[10..]), "{text}");

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const PREFIX: &str = "nginx.ingress.kubernetes.io";
 
@@ -278,12 +278,6 @@ fn any_changes_give_the_configuration_of_the_cluster() {
     assert!(same * 3 > all, "{same} of {all} servers were shared");
 }
 
-/// CPU of this thread.
-fn cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Prints how long a change takes. `cargo test --profile dist … reuse_tests::times -- --ignored --nocapture`
 #[test]
 #[ignore = "prints times of a large cluster, and compares nothing"]
@@ -292,8 +286,8 @@ fn times() {
     let mut cluster = large(1000, 5);
     for round in 0..8 {
         put_large_ingress(&mut cluster, round * 97, 1000, 5 + round % 2);
-        let (begun, used) = (Instant::now(), cpu());
+        let (begun, used) = (Instant::now(), reactor::thread_cpu());
         process.renew(&cluster).unwrap();
-        println!("round {round}: {:?}, {:?} of CPU", begun.elapsed(), cpu().saturating_sub(used));
+        println!("round {round}: {:?}, {:?} of CPU", begun.elapsed(), reactor::thread_cpu().saturating_sub(used));
     }
 }
