@@ -1,6 +1,7 @@
 //! Translates until the configuration language finds no error: an object that gave one is left out, alone.
 
 use crate::assembly::Assembly;
+use crate::from_gateway::Grants;
 use crate::from_ingress::Memory;
 use crate::tree::Origins;
 use crate::{Cluster, Finding, Kind, Level, ObjectName, Settings, Translation, from_gateway, from_ingress};
@@ -54,8 +55,10 @@ pub(crate) fn draft_reusing(cluster: &Cluster, settings: &Settings, memory: &mut
     let mut remembering = std::mem::take(memory).begin(cluster, settings);
     let mut assembly = Assembly::new(cluster, settings, &refused, remembering.take_origins());
     let mut shared = Some(remembering);
-    from_ingress::write(&mut assembly, &mut shared);
-    from_gateway::write(&mut assembly);
+    let grants = Grants::new(&cluster.reference_grants);
+    let wanted = from_gateway::plan(cluster, settings, &grants);
+    from_ingress::write(&mut assembly, &wanted.claims, &mut shared);
+    from_gateway::write(&mut assembly, wanted, &grants);
     let (translation, origins) = assembly.finish();
     *memory = shared.map(|remembering| remembering.end(origins)).unwrap_or_default();
     translation
@@ -63,8 +66,10 @@ pub(crate) fn draft_reusing(cluster: &Cluster, settings: &Settings, memory: &mut
 
 fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) -> Translation {
     let mut assembly = Assembly::new(cluster, settings, refused, Origins::default());
-    from_ingress::write(&mut assembly, &mut None);
-    from_gateway::write(&mut assembly);
+    let grants = Grants::new(&cluster.reference_grants);
+    let wanted = from_gateway::plan(cluster, settings, &grants);
+    from_ingress::write(&mut assembly, &wanted.claims, &mut None);
+    from_gateway::write(&mut assembly, wanted, &grants);
     assembly.finish().0
 }
 

@@ -66,6 +66,8 @@ const ALLOWED: &[&str] = &[
     "proxy_ignore_headers",
     "proxy_limit_rate",
     "proxy_next_upstream",
+    "proxy_next_upstream_again",
+    "proxy_next_upstream_pause",
     "proxy_next_upstream_timeout",
     "proxy_next_upstream_tries",
     "proxy_pass_header",

@@ -76,6 +76,11 @@ impl EventBook {
         self.series.insert(finding.clone(), Series { event: Some(event), count: 1, last: now });
     }
 
+    /// An Event could not be written: the finding is new once more.
+    pub(crate) fn forget(&mut self, finding: &Finding) {
+        self.present.remove(finding);
+    }
+
     fn take_token(&mut self, object: &ObjectName, now: Instant) -> bool {
         if self.buckets.len() >= SERIES_MAX {
             self.buckets.retain(|_, bucket| bucket.at(now) < BURST);

@@ -74,6 +74,20 @@ mod tests {
     }
 
     #[test]
+    fn haproxys_connections_fit_its_descriptors() {
+        // It refuses to start otherwise. A connection takes two; 100 are for itself.
+        for shipped in ALL {
+            let Some((_, conf)) = shipped.beside.iter().find(|(name, _)| *name == "haproxy.cfg") else { continue };
+            let (_, rest) = conf.split_once("maxconn ").expect("a limit");
+            let most: u64 = rest.split_whitespace().next().expect("a number").parse().expect("a number");
+            let experiment = shipped.load().expect("sound").experiment;
+            let proxy = experiment.processes.iter().find(|process| process.name == "proxy").expect("a proxy");
+            let descriptors = proxy.descriptors.expect("a limit");
+            assert!(2 * most + 100 <= descriptors, "{}: {most} connections, {descriptors}", shipped.name);
+        }
+    }
+
+    #[test]
     fn every_file_of_a_folder_is_part_of_the_program() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
         for shipped in ALL {

@@ -49,6 +49,6 @@ pub use reactor::{Reactor, Ready};
 pub use scratch::SCRATCH_BYTES;
 pub use stream::{Peeked, Progress, Read, Stream, TcpState};
 pub use task::TaskId;
-pub use terms::{Micros, Millis, PeerAddress};
+pub use terms::{Micros, Millis, PeerAddress, U48};
 pub use timer::Wheel;
 pub use wait::{Awaited, Interest, Leaving, Waited, Woken};

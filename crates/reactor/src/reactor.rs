@@ -52,42 +52,73 @@ pub(crate) mod flag {
     pub(crate) const OUT_ARMED: u8 = 1 << 4;
 }
 
-/// A registered socket: 16 bytes, since there is one for each, and most are silent. The owner is in two parts for that.
+/// A registered socket: 12 bytes, since there is one for each, and most are silent. So its parts are packed.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    generation: u32,
-    flags: u8,
-    kind: OwnerKind,
-    /// The owner's task or label.
-    number: u64,
+    /// From the low end: five bits of flags, two bits of the owner's kind, an unused one, and the generation.
+    packed: u32,
+    /// The owner's task or label, the low half first.
+    number: [u32; 2],
 }
 
-/// [`Owner`] without its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnerKind {
-    Free,
-    Task,
-    Parked,
-    Labelled,
-}
+/// Bits of flags in a slot: all that [`flag`] has.
+const FLAG_BITS: u32 = 0x1f;
+/// Where the kind of the owner is, and how wide.
+const KIND_SHIFT: u32 = 5;
+const KIND_BITS: u32 = 3 << KIND_SHIFT;
+/// Where the generation is. Only events of one call of `epoll_wait` can be stale, so 24 bits are more than enough.
+const GENERATION_SHIFT: u32 = 8;
+
+/// The kinds of [`Owner`].
+const KIND_FREE: u32 = 0;
+const KIND_TASK: u32 = 1 << KIND_SHIFT;
+const KIND_PARKED: u32 = 2 << KIND_SHIFT;
+const KIND_LABELLED: u32 = 3 << KIND_SHIFT;
 
 impl Slot {
+    const NEW: Self = Self { packed: KIND_FREE, number: [0; 2] };
+
+    fn generation(&self) -> u32 {
+        self.packed >> GENERATION_SHIFT
+    }
+
+    /// Makes events under the present generation stale.
+    fn begin_generation(&mut self) {
+        self.packed = self.packed.wrapping_add(1 << GENERATION_SHIFT);
+    }
+
+    fn flags(&self) -> u8 {
+        (self.packed & FLAG_BITS) as u8
+    }
+
+    fn add_flags(&mut self, flags: u8) {
+        self.packed |= u32::from(flags) & FLAG_BITS;
+    }
+
+    fn clear_flags(&mut self, flags: u8) {
+        self.packed &= !(u32::from(flags) & FLAG_BITS);
+    }
+
     fn owner(&self) -> Owner {
-        match self.kind {
-            OwnerKind::Free => Owner::Free,
-            OwnerKind::Task => Owner::Task(TaskId::from_number(self.number)),
-            OwnerKind::Parked => Owner::Parked(None),
-            OwnerKind::Labelled => Owner::Parked(Some(self.number)),
+        let [low, high] = self.number;
+        let number = u64::from(high) << 32 | u64::from(low);
+        match self.packed & KIND_BITS {
+            KIND_TASK => Owner::Task(TaskId::from_number(number)),
+            KIND_PARKED => Owner::Parked(None),
+            KIND_LABELLED => Owner::Parked(Some(number)),
+            _ => Owner::Free,
         }
     }
 
     fn set_owner(&mut self, owner: Owner) {
-        (self.kind, self.number) = match owner {
-            Owner::Free => (OwnerKind::Free, 0),
-            Owner::Task(task) => (OwnerKind::Task, task.number()),
-            Owner::Parked(None) => (OwnerKind::Parked, 0),
-            Owner::Parked(Some(label)) => (OwnerKind::Labelled, label),
+        let (kind, number) = match owner {
+            Owner::Free => (KIND_FREE, 0),
+            Owner::Task(task) => (KIND_TASK, task.number()),
+            Owner::Parked(None) => (KIND_PARKED, 0),
+            Owner::Parked(Some(label)) => (KIND_LABELLED, label),
         };
+        self.packed = self.packed & !KIND_BITS | kind;
+        self.number = [number as u32, (number >> 32) as u32];
     }
 }
 
@@ -115,13 +146,19 @@ pub struct Reactor {
 impl Reactor {
     /// A reactor for the calling thread.
     pub fn new() -> io::Result<Rc<Self>> {
+        Self::with_room(0)
+    }
+
+    /// The same for this many tasks with two sockets each. Tables that need not grow leave no holes behind in the heap; pages
+    /// that are not used take no memory.
+    pub fn with_room(tasks: usize) -> io::Result<Rc<Self>> {
         let now_us = monotonic_micros();
         let now = now_us.millis();
         Ok(Rc::new(Self {
             home: Arc::new(Home::new(Poller::new()?)),
-            slots: RefCell::default(),
-            tasks: RefCell::default(),
-            wheel: RefCell::new(Wheel::new(now.0)),
+            slots: RefCell::new(Slots { slots: Vec::with_capacity(2 * tasks), free: Vec::new() }),
+            tasks: RefCell::new(Tasks::with_room(tasks)),
+            wheel: RefCell::new(Wheel::new(now.0, tasks)),
             notices: RefCell::default(),
             events: RefCell::new(vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX]),
             now: Cell::new(now),
@@ -241,13 +278,14 @@ impl Reactor {
         let (slot, generation) = {
             let slots = &mut *self.slots.borrow_mut();
             let slot = slots.free.pop().unwrap_or_else(|| {
-                slots.slots.push(Slot { generation: 0, flags: 0, kind: OwnerKind::Free, number: 0 });
+                slots.slots.push(Slot::NEW);
                 (slots.slots.len() - 1) as u32
             });
             let entry = &mut slots.slots[slot as usize];
-            entry.flags = flags;
+            entry.clear_flags(u8::MAX);
+            entry.add_flags(flags);
             entry.set_owner(Owner::Task(task));
-            (slot, entry.generation)
+            (slot, entry.generation())
         };
         if let Err(error) = self.home.poller.add(socket.as_fd(), events, &Token::Slot { slot, generation }) {
             self.free_slot(slot);
@@ -261,12 +299,12 @@ impl Reactor {
         let generation = {
             let slots = &mut *self.slots.borrow_mut();
             let entry = &mut slots.slots[slot as usize];
-            entry.flags &= !flag::WRITABLE;
-            if entry.flags & flag::OUT_ARMED != 0 {
+            entry.clear_flags(flag::WRITABLE);
+            if entry.flags() & flag::OUT_ARMED != 0 {
                 return;
             }
-            entry.flags |= flag::OUT_ARMED;
-            entry.generation
+            entry.add_flags(flag::OUT_ARMED);
+            entry.generation()
         };
         // It fails only for a descriptor that is not registered, which `Stream` rules out, or without memory: then the
         // send timeout ends the wait.
@@ -274,11 +312,11 @@ impl Reactor {
     }
 
     pub(crate) fn flags(&self, slot: u32) -> u8 {
-        self.slots.borrow().slots[slot as usize].flags
+        self.slots.borrow().slots[slot as usize].flags()
     }
 
     pub(crate) fn clear_flags(&self, slot: u32, flags: u8) {
-        self.slots.borrow_mut().slots[slot as usize].flags &= !flags;
+        self.slots.borrow_mut().slots[slot as usize].clear_flags(flags);
     }
 
     pub(crate) fn reattach(&self, slot: u32, task: TaskId) {
@@ -299,7 +337,7 @@ impl Reactor {
             return;
         }
         entry.set_owner(Owner::Parked(Some(label)));
-        if entry.flags & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
+        if entry.flags() & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
             self.notices.borrow_mut().push_back(Ready::Parked(label));
         }
     }
@@ -312,7 +350,7 @@ impl Reactor {
         let slots = &mut *self.slots.borrow_mut();
         let entry = &mut slots.slots[slot as usize];
         entry.set_owner(Owner::Free);
-        entry.generation = entry.generation.wrapping_add(1) & 0x7fff_ffff;
+        entry.begin_generation();
         slots.free.push(slot);
     }
 
@@ -342,7 +380,7 @@ impl Reactor {
             Token::Slot { slot, generation } => (slot, generation),
         };
         let slots = &mut *self.slots.borrow_mut();
-        let Some(entry) = slots.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation) else {
+        let Some(entry) = slots.slots.get_mut(slot as usize).filter(|entry| entry.generation() == generation) else {
             return;
         };
         let mut flags = 0;
@@ -358,7 +396,7 @@ impl Reactor {
         if events & (libc::EPOLLHUP | libc::EPOLLERR) != 0 {
             flags |= flag::FAILED;
         }
-        entry.flags |= flags;
+        entry.add_flags(flags);
         match entry.owner() {
             // Without a label its owner is about to give it one, and `label_parked` looks at the flags.
             Owner::Free | Owner::Parked(None) => {}
@@ -367,5 +405,29 @@ impl Reactor {
             Owner::Parked(_) if flags & flag::READABLE == 0 => {}
             Owner::Parked(Some(label)) => self.notices.borrow_mut().push_back(Ready::Parked(label)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_slot_do_not_mix() {
+        assert_eq!(size_of::<Slot>(), 12);
+        let mut slot = Slot::NEW;
+        let task = Owner::Task(TaskId { index: u32::MAX, generation: 0x1234_5678 });
+        for owner in [task, Owner::Parked(None), Owner::Parked(Some(u64::MAX - 1)), Owner::Free] {
+            slot.set_owner(owner);
+            slot.add_flags(u8::MAX);
+            slot.begin_generation();
+            slot.clear_flags(flag::WRITABLE);
+            assert_eq!(slot.owner(), owner);
+            assert_eq!(slot.flags(), flag::READABLE | flag::PEER_CLOSED | flag::FAILED | flag::OUT_ARMED);
+        }
+        assert_eq!(slot.generation(), 4);
+        slot.packed |= !((1 << GENERATION_SHIFT) - 1);
+        slot.begin_generation();
+        assert_eq!((slot.generation(), slot.owner()), (0, Owner::Free), "it begins again and leaves the rest alone");
     }
 }

@@ -41,6 +41,11 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
+    /// An empty table with room for this many tasks.
+    pub(crate) fn with_room(tasks: usize) -> Self {
+        Self { headers: Vec::with_capacity(tasks), ..Self::default() }
+    }
+
     pub(crate) fn create(&mut self) -> TaskId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.headers.push(Header::default());

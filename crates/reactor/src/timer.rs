@@ -1,24 +1,31 @@
 //! A hierarchical timer wheel: one intrusive node per task, found by the task's index. Moving a deadline later is a store;
 //! the node is looked at again when its old place comes up. Pure: the time is an argument.
 
+use terms::U48;
+
 /// Slots per level; a level's occupancy is one `u64`.
 const SLOTS: usize = 64;
 /// Levels of 64 slots each at 1 ms: 64^6 ms is about 795 days; what is later waits in the last level and is filed anew.
 const LEVELS: usize = 6;
 /// "No task" in the lists, and "no deadline".
 const NONE: u32 = u32::MAX;
-const NEVER: u64 = u64::MAX;
+const NEVER: u64 = U48::MAX;
 
+/// A task's timer: 16 bytes, since there is one for each.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     /// When the task wants to be woken, in milliseconds; `NEVER` for not at all.
-    deadline: u64,
-    /// The tick under which the node is filed; at most `deadline`.
-    filed: u64,
+    deadline: U48,
+    /// `level * SLOTS + slot`, or `u16::MAX` when in no list. The slot comes up at or before the deadline.
+    place: u16,
     next: u32,
     prev: u32,
-    /// `level * SLOTS + slot`, or `u16::MAX` when in no list.
-    place: u16,
+}
+
+impl Node {
+    fn deadline(&self) -> u64 {
+        self.deadline.into()
+    }
 }
 
 const UNFILED: u16 = u16::MAX;
@@ -34,21 +41,25 @@ pub struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel that starts at `now` (milliseconds).
-    pub fn new(now: u64) -> Self {
-        Self { nodes: Vec::new(), heads: [NONE; SLOTS * LEVELS], occupied: [0; LEVELS], elapsed: now }
+    /// A wheel that starts at `now` (milliseconds), with room for this many tasks at first.
+    pub fn new(now: u64, room: usize) -> Self {
+        Self { nodes: Vec::with_capacity(room), heads: [NONE; SLOTS * LEVELS], occupied: [0; LEVELS], elapsed: now }
     }
 
     /// Sets the deadline of a task in milliseconds. A later deadline than before costs one store.
     pub fn set(&mut self, index: u32, deadline: u64) {
         let at = index as usize;
         if at >= self.nodes.len() {
-            let empty = Node { deadline: NEVER, filed: 0, next: NONE, prev: NONE, place: UNFILED };
+            let empty = Node { deadline: NEVER.into(), place: UNFILED, next: NONE, prev: NONE };
             self.nodes.resize(at + 1, empty);
         }
+        let deadline = deadline.min(NEVER);
         let node = &mut self.nodes[at];
-        node.deadline = deadline;
-        if node.place != UNFILED && node.filed <= deadline {
+        let (before, place) = (node.deadline(), node.place);
+        node.deadline = deadline.into();
+        // The first comparison saves the second in the usual case. A cleared node may be filed for after its new deadline.
+        let is_later = before != NEVER && before <= deadline;
+        if place != UNFILED && (is_later || self.tick_of(place) <= deadline) {
             return;
         }
         self.unfile(index);
@@ -60,13 +71,13 @@ impl Wheel {
     /// Removes the deadline of a task. The node may stay filed; it then expires without effect.
     pub fn clear(&mut self, index: u32) {
         if let Some(node) = self.nodes.get_mut(index as usize) {
-            node.deadline = NEVER;
+            node.deadline = NEVER.into();
         }
     }
 
     /// The deadline of a task in milliseconds, if it has one.
     pub fn deadline(&self, index: u32) -> Option<u64> {
-        self.nodes.get(index as usize).map(|node| node.deadline).filter(|&deadline| deadline != NEVER)
+        self.nodes.get(index as usize).map(Node::deadline).filter(|&deadline| deadline != NEVER)
     }
 
     /// The earliest tick at which `advance` may have something to do; never later than the earliest deadline.
@@ -88,13 +99,13 @@ impl Wheel {
                 let node = &mut self.nodes[index as usize];
                 let following = node.next;
                 node.place = UNFILED;
-                if node.deadline == NEVER {
+                let deadline = node.deadline();
+                if deadline == NEVER {
                     // Cleared while filed.
-                } else if node.deadline <= now {
-                    node.deadline = NEVER;
+                } else if deadline <= now {
+                    node.deadline = NEVER.into();
                     fired(index);
                 } else {
-                    let deadline = node.deadline;
                     self.file(index, deadline);
                 }
                 index = following;
@@ -111,17 +122,22 @@ impl Wheel {
             let shift = 6 * level as u32;
             let current = (self.elapsed >> shift) as u32 & 63;
             let ahead = self.occupied[level].rotate_right(current).trailing_zeros();
-            let slot = (current + ahead) & 63;
-            let span = 1u64 << shift;
-            let revolution = span * SLOTS as u64;
-            let start = self.elapsed & !(revolution - 1);
-            let mut tick = start + u64::from(slot) * span;
-            // Slots behind the current one belong to the next revolution; only the last level wraps.
-            if slot < current {
-                tick += revolution;
-            }
-            Some((level, slot as usize, tick.max(self.elapsed)))
+            let slot = ((current + ahead) & 63) as usize;
+            Some((level, slot, self.tick_of((level * SLOTS + slot) as u16)))
         })
+    }
+
+    /// When the slot at this place comes up next.
+    fn tick_of(&self, place: u16) -> u64 {
+        let (level, slot) = (usize::from(place) / SLOTS, u64::from(place) % SLOTS as u64);
+        let span = 1u64 << (6 * level);
+        let revolution = span * SLOTS as u64;
+        let mut tick = (self.elapsed & !(revolution - 1)) + slot * span;
+        // Slots behind the current one belong to the next revolution; only the last level wraps.
+        if tick + span <= self.elapsed {
+            tick += revolution;
+        }
+        tick.max(self.elapsed)
     }
 
     fn file(&mut self, index: u32, deadline: u64) {
@@ -143,7 +159,7 @@ impl Wheel {
             self.nodes[head as usize].prev = index;
         }
         let node = &mut self.nodes[index as usize];
-        (node.filed, node.next, node.prev, node.place) = (tick, head, NONE, place as u16);
+        (node.next, node.prev, node.place) = (head, NONE, place as u16);
         self.heads[place] = index;
         self.occupied[level] |= 1 << slot;
     }
@@ -183,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_deadline_fires_once_at_its_time() {
-        let mut wheel = Wheel::new(1_000);
+        let mut wheel = Wheel::new(1_000, 0);
         wheel.set(3, 1_500);
         assert_eq!(fired(&mut wheel, 1_499), []);
         assert_eq!(fired(&mut wheel, 1_500), [3]);
@@ -192,7 +208,7 @@ mod tests {
 
     #[test]
     fn moved_deadline_fires_at_its_new_time() {
-        let mut wheel = Wheel::new(0);
+        let mut wheel = Wheel::new(0, 0);
         wheel.set(0, 100);
         wheel.set(0, 70_000);
         wheel.set(1, 70_000);
@@ -203,8 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn earlier_deadline_after_a_cleared_one_fires_in_time() {
+        let mut wheel = Wheel::new(0, 0);
+        wheel.set(0, 100_000);
+        wheel.clear(0);
+        wheel.set(0, 70);
+        assert!(wheel.next_tick().is_some_and(|tick| tick <= 70));
+        assert_eq!(fired(&mut wheel, 70), [0]);
+    }
+
+    #[test]
+    fn a_timer_is_small() {
+        assert_eq!(size_of::<Node>(), 16);
+    }
+
+    #[test]
     fn a_deadline_beyond_the_wheel_is_kept() {
-        let mut wheel = Wheel::new(5);
+        let mut wheel = Wheel::new(5, 0);
         let far = 5 + (1 << 40);
         wheel.set(0, far);
         assert_eq!(fired(&mut wheel, far - 1), []);
@@ -215,7 +246,7 @@ mod tests {
         /// Against a plain table: the same tasks fire at the same step, and `next_tick` never oversleeps.
         #[test]
         fn behaves_like_a_table(steps in prop::collection::vec((0u32..20, 0u64..200_000, 0u64..5_000, any::<bool>()), 1..300)) {
-            let mut wheel = Wheel::new(0);
+            let mut wheel = Wheel::new(0, 0);
             let mut table = std::collections::BTreeMap::<u32, u64>::new();
             let mut now = 0;
             for (index, delay, pass, clear) in steps {

@@ -46,6 +46,29 @@ impl Micros {
     }
 }
 
+/// A number below 2^48 in six bytes, for tables with an entry for each connection: a moment in milliseconds (8,900 years), a serial
+/// number, bytes of memory. Greater numbers become [`Self::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct U48([u16; 3]);
+
+impl U48 {
+    /// The greatest.
+    pub const MAX: u64 = (1 << 48) - 1;
+}
+
+impl From<u64> for U48 {
+    fn from(number: u64) -> Self {
+        let number = number.min(Self::MAX);
+        Self([number as u16, (number >> 16) as u16, (number >> 32) as u16])
+    }
+}
+
+impl From<U48> for u64 {
+    fn from(U48([low, middle, high]): U48) -> Self {
+        Self::from(low) | Self::from(middle) << 16 | Self::from(high) << 32
+    }
+}
+
 /// Where a peer listens, or a socket is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PeerAddress {
@@ -90,6 +113,16 @@ mod tests {
         assert_eq!(Millis(5).after(Duration::MAX), Millis(u64::MAX));
         assert_eq!((Millis(5).since(Millis(3)), Millis(3).since(Millis(5))), (2, 0));
         assert_eq!((Micros(5).since(Micros(3)), Micros(3).since(Micros(5)), Micros(1_999).millis()), (2, 0, Millis(1)));
+    }
+
+    #[test]
+    fn short_numbers_keep_48_bits() {
+        assert_eq!((size_of::<U48>(), align_of::<U48>()), (6, 2));
+        for number in [0, 1, 0xffff, 0x1_0000, 0x1234_5678_9abc, U48::MAX] {
+            assert_eq!(u64::from(U48::from(number)), number);
+        }
+        assert_eq!(u64::from(U48::from(U48::MAX + 1)), U48::MAX);
+        assert_eq!(u64::from(U48::from(u64::MAX)), U48::MAX);
     }
 
     #[test]

@@ -62,6 +62,10 @@ settings! {
         next_upstream_tries: u32 = 0, "proxy_next_upstream_tries" => value(parse_u32);
         /// Time for all tries; zero for no limit.
         next_upstream_timeout: Duration = Duration::ZERO, "proxy_next_upstream_timeout" => value(parse_milliseconds);
+        /// Whether peers are asked once more when each has failed.
+        next_upstream_again: bool = false, "proxy_next_upstream_again" => value(parse_flag);
+        /// Pause before each further try; zero for none.
+        next_upstream_pause: Duration = Duration::ZERO, "proxy_next_upstream_pause" => value(parse_milliseconds);
         /// Whether the upstream request continues after the client has left.
         ignore_client_abort: bool = false, "proxy_ignore_client_abort" => value(parse_flag);
         /// Whether the whole request body is read before it goes to the upstream.

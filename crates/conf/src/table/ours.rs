@@ -50,6 +50,15 @@ directives! {
          count. After it the client gets 504, or a response that has begun breaks off. `0`: no limit. Tunnels and responses from \
          a cache have none; the limit of a gRPC call is what its client sends as `grpc-timeout`.",
         "proxy_request_timeout 10s;";
+    "proxy_next_upstream_again" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether the peers of a group are asked again when each of them has failed. Then `proxy_next_upstream_tries` alone limits the \
+         attempts of a request, also in a group of one peer; without that limit, each peer is asked once. A peer that `max_fails` has \
+         taken out is not asked.",
+        "proxy_next_upstream_again on;";
+    "proxy_next_upstream_pause" (1) "time" = "0" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Pause before each further attempt of a request. If the time of `proxy_next_upstream_timeout` ends before the pause, there is \
+         no further attempt. `0`: none. A request that lost its reused connection is repeated at once.",
+        "proxy_next_upstream_pause 100ms;";
     "proxy_ssl_verify_san" (1..) "DNS:name | URI:uri ..." in Http | Server | Location, Value since "holdfast", With(PROXY_TLS) =>
         "Names of which the certificate of the peer must list one, where it is verified, in place of the name for SNI: host names, and \
          URIs as SPIFFE has them. The common name does not count.",

@@ -111,7 +111,8 @@ const CORE: &[&str] = &[
     "ssl_verify_client ssl_verify_depth ssl_client_certificate ssl_trusted_certificate ssl_crl ssl_reject_handshake",
     "ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify ssl_ocsp ssl_ocsp_responder ssl_ocsp_cache",
     // ours
-    "max_connections keepalive_learn retry_unsent proxy_bind_pool proxy_request_timeout proxy_ssl_verify_san grpc_ssl_verify_san uwsgi_ssl_verify_san memory_budget worker_groups drain_rate drain_timeout ctl_socket tunnel_timeout tunnel_ping status_page",
+    "max_connections keepalive_learn retry_unsent proxy_bind_pool proxy_request_timeout proxy_next_upstream_again",
+    "proxy_next_upstream_pause proxy_ssl_verify_san grpc_ssl_verify_san uwsgi_ssl_verify_san memory_budget worker_groups drain_rate drain_timeout ctl_socket tunnel_timeout tunnel_ping status_page",
     "bare_line_feeds health_check client_half_close http2_ping request_trace_secret",
     // OpenTelemetry
     "otel_exporter otel_resource_attr otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context",

@@ -10,6 +10,7 @@
 
 use crate::base::alarm::Alarm;
 use crate::base::counters::bump;
+use crate::base::holder::Holder;
 use conf::model::{MemoryBudget, Shed};
 use reactor::TaskId;
 use std::cell::{Cell, RefCell};
@@ -300,28 +301,6 @@ impl Drop for CommonBytes {
     }
 }
 
-/// The bytes that one connection holds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Holder {
-    /// `$connection`
-    serial: u64,
-    /// Bytes, with the reason in the two uppermost bits: there may be a million of these.
-    held: u64,
-}
-
-/// Position of the reason above the bytes.
-const REASON_SHIFT: u32 = 62;
-
-impl Holder {
-    fn bytes(self) -> u64 {
-        self.held & ((1 << REASON_SHIFT) - 1)
-    }
-
-    fn reason(self) -> usize {
-        (self.held >> REASON_SHIFT) as usize
-    }
-}
-
 /// The account of one worker.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -339,6 +318,11 @@ impl Ledger {
         Self { memory, held, credit: Cell::new(0), holders: RefCell::default() }
     }
 
+    /// Makes room for this many connections.
+    pub(crate) fn reserve(&self, connections: usize) {
+        self.holders.borrow_mut().reserve(connections);
+    }
+
     pub(crate) fn pressure(&self) -> Pressure {
         self.memory.pressure()
     }
@@ -350,19 +334,20 @@ impl Ledger {
         if index >= holders.len() {
             holders.resize(index + 1, Holder::default());
         }
-        holders[index].serial = serial;
+        holders[index].set_serial(serial);
     }
 
     /// Sets what a connection holds now; 0 when it ends.
     pub(crate) fn hold(&self, task: TaskId, reason: HeldFor, bytes: usize) {
         let bytes = bytes as u64;
-        let held = bytes | (reason as u64) << REASON_SHIFT;
         let was = match self.holders.borrow_mut().get_mut(task.index as usize) {
-            Some(holder) if holder.held == held => return,
-            Some(holder) => std::mem::replace(holder, Holder { held, ..*holder }),
+            Some(holder) => holder.hold(reason as usize, bytes),
             None => return,
         };
         let before = was.bytes();
+        if (before, was.reason()) == (bytes, reason as usize) {
+            return;
+        }
         if let Some(counter) = self.held.by.get(was.reason()) {
             bump(counter, -(before as i64));
         }
@@ -376,7 +361,7 @@ impl Ledger {
 
     /// The serial number of a task's connection.
     pub(crate) fn serial(&self, task: TaskId) -> u64 {
-        self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.serial)
+        self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.serial())
     }
 
     /// Bytes that a task holds.
@@ -387,7 +372,7 @@ impl Ledger {
     /// The connections that hold the most, by `$connection`, largest first.
     pub(crate) fn largest(&self, count: usize) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> =
-            self.holders.borrow().iter().map(|holder| (holder.serial, holder.bytes())).collect();
+            self.holders.borrow().iter().map(|holder| (holder.serial(), holder.bytes())).collect();
         all.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         all.truncate(count);
         all

@@ -9,6 +9,7 @@ pub(crate) mod counters;
 pub(crate) mod durations;
 pub(crate) mod fault;
 pub(crate) mod file_stamp;
+mod holder;
 pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod route_cells;

@@ -1,13 +1,15 @@
 //! A connection to a peer while an exchange uses it, and its return to the pool.
 
+use crate::registry::generation::BoundTunnel;
 use crate::registry::pool::{Bound, IdleSocket, label};
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
 use reactor::{Read, TaskId, TcpState};
 use std::io;
+use std::sync::Arc;
 use transport::{ParkedTransport, Transport};
 use upstream::learn::parse_keep_alive;
-use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, Removed, TunnelPermit};
+use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, Removed};
 use upstream::streams::Earlier;
 use upstream::{DiscardReason, Millis};
 
@@ -210,10 +212,9 @@ impl Leased {
     }
 
     /// Turns it into one side of a tunnel.
-    pub(crate) fn into_tunnel(mut self) -> Option<(Bound, TunnelPermit<'static, IdleSocket>)> {
+    pub(crate) fn into_tunnel(mut self, plan: Arc<BoundTunnel>) -> Option<Bound> {
         let (mut connection, permit) = self.lease.take()?.into_tunnel();
-        let bound = Bound::new(self.stream.take()?, connection.port.take());
-        Some((bound, permit))
+        Some(Bound::new(self.stream.take()?, plan, connection.port.take(), Some(permit)))
     }
 }
 

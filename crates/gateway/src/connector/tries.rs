@@ -12,6 +12,8 @@ pub(crate) struct TriesPlan {
     pub(crate) conditions: Conditions,
     /// 0: as often as the group has peers.
     pub(crate) tries_max: u32,
+    /// `tries_max` alone limits the tries, since peers are asked again.
+    pub(crate) again: bool,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) retry_unsent: bool,
 }
@@ -33,7 +35,11 @@ pub(crate) fn judge_attempt(
 impl TriesPlan {
     /// Most attempts in a group that itself allows this many.
     fn tries_max_in(&self, of_group: u32) -> u32 {
-        if self.tries_max == 0 { of_group } else { self.tries_max.min(of_group) }
+        match self.tries_max {
+            0 => of_group,
+            most if self.again => most,
+            most => most.min(of_group),
+        }
     }
 }
 
@@ -60,7 +66,7 @@ mod tests {
     use upstream::retry::Decision;
 
     fn plan(tries_max: u32) -> TriesPlan {
-        TriesPlan { conditions: Conditions::DEFAULT, tries_max, timeout_ms: None, retry_unsent: false }
+        TriesPlan { conditions: Conditions::DEFAULT, tries_max, again: false, timeout_ms: None, retry_unsent: false }
     }
 
     /// A group of two peers, in the first proxy of a configuration.
@@ -75,6 +81,10 @@ mod tests {
     fn a_group_and_the_configuration_limit_the_tries() {
         for (configured, of_group, most) in [(0, 3, 3), (2, 3, 2), (5, 3, 3), (5, 0, 0)] {
             assert_eq!(plan(configured).tries_max_in(of_group), most, "{configured} of {of_group}");
+        }
+        let again = |tries_max| TriesPlan { again: true, ..plan(tries_max) };
+        for (configured, of_group, most) in [(0, 3, 3), (5, 3, 5), (5, 1, 5), (2, 3, 2)] {
+            assert_eq!(again(configured).tries_max_in(of_group), most, "{configured} of {of_group}, again");
         }
     }
 

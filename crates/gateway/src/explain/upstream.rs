@@ -105,7 +105,7 @@ impl Recording<'_> {
             connect_timeout_ms: millis(plan.connect_timeout),
             send_timeout_ms: millis(plan.send_timeout),
             read_timeout_ms: millis(plan.read_timeout),
-            tries_max: plan.tries_max,
+            tries_max: plan.tries.most,
             cache: self.cache.take(),
         }));
     }

@@ -3,7 +3,7 @@
 use crate::lower::Lowering;
 use crate::plan::group::{GroupUseId, Sharing};
 use crate::plan::location::Content;
-use crate::plan::proxy::{FieldNames, PassUriPlan, ProxyId, ProxyPlan, SetField, SourcePlan};
+use crate::plan::proxy::{FieldNames, PassUriPlan, ProxyId, ProxyPlan, SetField, SourcePlan, TriesLimits};
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
@@ -224,8 +224,7 @@ impl Lowering<'_> {
             set_body: proxy.set_body.as_ref().map(|body| self.template(body)),
             pass_trailers: proxy.pass_trailers || is_grpc,
             conditions: conditions(transport.next_upstream),
-            tries_max: transport.next_upstream_tries,
-            tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
+            tries: tries_limits(transport),
             // The proof needs the last byte of the request to be a segment of its own.
             retry_unsent: settings.transport.retry_unsent && !is_application && !is_grpc,
             tunnel: self.tunnel_plan(pass),
@@ -408,6 +407,15 @@ impl Lowering<'_> {
             });
         }
         Redirects(rules.into())
+    }
+}
+
+fn tries_limits(transport: &TransportSettings) -> TriesLimits {
+    TriesLimits {
+        most: transport.next_upstream_tries,
+        timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
+        again: transport.next_upstream_again && transport.next_upstream_tries > 0,
+        pause: Some(transport.next_upstream_pause).filter(|pause| !pause.is_zero()),
     }
 }
 

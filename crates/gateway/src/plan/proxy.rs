@@ -21,6 +21,19 @@ use upstream::retry::Conditions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyId(pub(crate) u32);
 
+/// How often a request is tried, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TriesLimits {
+    /// `proxy_next_upstream_tries`; 0 for no limit.
+    pub(crate) most: u32,
+    /// `proxy_next_upstream_timeout`
+    pub(crate) timeout_ms: Option<u64>,
+    /// `proxy_next_upstream_again`
+    pub(crate) again: bool,
+    /// `proxy_next_upstream_pause`
+    pub(crate) pause: Option<Duration>,
+}
+
 /// `proxy_pass` and its settings.
 pub(crate) struct ProxyPlan {
     pub(crate) group: GroupUseId,
@@ -90,9 +103,7 @@ pub(crate) struct ProxyPlan {
     /// `proxy_pass_trailers`
     pub(crate) pass_trailers: bool,
     pub(crate) conditions: Conditions,
-    /// `proxy_next_upstream_tries`; 0 for no limit.
-    pub(crate) tries_max: u32,
-    pub(crate) tries_timeout_ms: Option<u64>,
+    pub(crate) tries: TriesLimits,
     pub(crate) retry_unsent: bool,
     pub(crate) tunnel: TunnelPlan,
     /// `proxy_cache`

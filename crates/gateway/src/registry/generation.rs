@@ -27,6 +27,7 @@ use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
 use crate::registry::peer_states::PeerStates;
 use crate::registry::peer_states::TunnelPeer;
+use crate::registry::process::Registry;
 use crate::registry::tls_choice::BoundTls;
 use reactor::PeerAddress;
 use rustc_hash::FxHashSet;
@@ -168,7 +169,6 @@ impl Deref for BoundStreamProxy {
 }
 
 /// The settings that a tunnel keeps of the exchange that opened it.
-#[derive(Debug)]
 pub(crate) struct BoundTunnel {
     pub(crate) plan: TunnelPlan,
     /// The location's own error log.
@@ -177,6 +177,8 @@ pub(crate) struct BoundTunnel {
     pub(crate) route: Option<Box<str>>,
     /// The number of the generation that it was bound for. Later ones may share it, if no peer is marked `drain`.
     pub(crate) generation: u64,
+    /// Where its tunnels give back what they have counted.
+    pub(crate) registry: &'static Registry,
 }
 
 impl Deref for BoundTunnel {

@@ -1,10 +1,12 @@
 //! The gateway's side of the pool: what an idle connection consists of, and how it moves between a worker's epoll and
 //! the pool. `upstream` decides which connections are kept, and how long.
 
-use crate::registry::ports::PortUse;
-use reactor::{Peeked, Reactor};
+use crate::registry::generation::BoundTunnel;
+use crate::registry::ports::{PortNumber, PortUse};
+use reactor::{Peeked, PeerAddress, Reactor};
+use std::sync::Arc;
 use transport::{ParkedTransport, Transport};
-use upstream::shared::{Driver, IdleToken, Pool, Removed};
+use upstream::shared::{Driver, GroupId, IdleToken, PeerId, Pool, Removed, TunnelCount, TunnelPermit};
 
 /// A pooled upstream connection. It has no socket only while it is leased: the exchange's [`Transport`] has it then.
 #[derive(Debug)]
@@ -88,21 +90,48 @@ impl Driver<IdleSocket> for PoolDriver {
     }
 }
 
-/// The upstream's side of a tunnel, with its local port.
+/// The upstream's side of a tunnel: its socket, and what is given back when it ends. There may be a million, so they find the pool
+/// and the ledger of ports through the settings that tunnels of a location share.
 pub(crate) struct Bound {
     /// `None` once reset.
     stream: Option<Transport>,
-    port: Option<PortUse>,
+    plan: Arc<BoundTunnel>,
+    /// Its local port, if that is in the ledger.
+    port: Option<PortNumber>,
+    /// `None` if it came from another process, and the configuration here does not know the peer.
+    count: Option<TunnelCount>,
 }
 
 impl Bound {
-    pub(crate) fn new(stream: Transport, port: Option<PortUse>) -> Self {
-        Self { stream: Some(stream), port }
+    pub(crate) fn new(
+        stream: Transport,
+        plan: Arc<BoundTunnel>,
+        port: Option<PortUse>,
+        permit: Option<TunnelPermit<'static, IdleSocket>>,
+    ) -> Self {
+        let (port, count) = (port.and_then(PortUse::into_number), permit.map(TunnelPermit::into_count));
+        Self { stream: Some(stream), plan, port, count }
+    }
+
+    /// The settings that the tunnel keeps.
+    pub(crate) fn plan(&self) -> &BoundTunnel {
+        &self.plan
     }
 
     /// Whether its local port is in the ledger.
     pub(crate) fn has_port(&self) -> bool {
         self.port.is_some()
+    }
+
+    /// Its group and its peer; `None` for a peer without a number in the pool, and for one that the configuration does not know.
+    pub(crate) fn peer(&self) -> Option<(GroupId, PeerId)> {
+        let count = self.count.as_ref()?;
+        Some((count.group(), count.peer(&self.plan.registry.pool)?))
+    }
+
+    /// The names of both, if the pool knows them. Takes a lock.
+    pub(crate) fn names(&self) -> Option<(Box<str>, PeerAddress)> {
+        self.count.as_ref()?.names(&self.plan.registry.pool)
     }
 
     /// Lets go of the socket, which another process has.
@@ -130,9 +159,13 @@ impl std::ops::Deref for Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if let (Some(stream), Some(port)) = (&self.stream, &mut self.port) {
+        let registry = self.plan.registry;
+        let mut port = self.port.take().map(|number| registry.ports.resume(number));
+        if let (Some(stream), Some(port)) = (&self.stream, &mut port) {
             port.note(stream.leaves_time_wait());
         }
         self.stream = None;
+        drop(port);
+        drop(self.count.take().map(|count| count.resume(&registry.pool)));
     }
 }

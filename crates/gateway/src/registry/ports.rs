@@ -4,6 +4,7 @@
 
 use reactor::{PeerAddress, Stream, monotonic_millis};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use upstream::Millis;
@@ -75,6 +76,29 @@ impl PortUse {
     /// Notes, before the socket is closed, whether its port will stay in TIME_WAIT.
     pub(crate) fn note(&mut self, leaves_time_wait: bool) {
         self.ending = if leaves_time_wait { PortEnding::WeClosedFirst } else { PortEnding::Free };
+    }
+}
+
+/// An open connection's port for an owner that need not refer to the ledger, of which there may be a million.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortNumber {
+    account: PairId,
+    port: NonZeroU16,
+}
+
+impl PortUse {
+    /// Leaves the connection in the ledger; its owner calls [`Ports::resume`] before it ends.
+    pub(crate) fn into_number(self) -> Option<PortNumber> {
+        let number = PortNumber { account: self.account, port: NonZeroU16::new(self.port)? };
+        std::mem::forget(self);
+        Some(number)
+    }
+}
+
+impl Ports {
+    /// The inverse of [`PortUse::into_number`].
+    pub(crate) fn resume(&'static self, number: PortNumber) -> PortUse {
+        PortUse { ports: self, account: number.account, port: number.port.get(), ending: PortEnding::Free }
     }
 }
 

@@ -129,6 +129,7 @@ impl StreamSession {
             let tries = TriesPlan {
                 conditions: plan.conditions,
                 tries_max: plan.tries_max,
+                again: false,
                 timeout_ms: plan.tries_timeout_ms,
                 retry_unsent: false,
             };
@@ -273,13 +274,11 @@ impl StreamSession {
         self.status = 200;
         let timing = self.time_session(plan, choice, index, &mut seat);
         let record = self.tunnel_record(timing);
-        let Some((upstream, permit)) = up.into_tunnel() else { return Err(RefusedSession::INTERNAL) };
+        let Some(upstream) = up.into_tunnel(Arc::clone(&plan.tunnel)) else { return Err(RefusedSession::INTERNAL) };
         let start = TunnelStart {
             upstream,
-            permit,
             ahead,
             early: Vec::new(),
-            plan: Arc::clone(&plan.tunnel),
             has_frames: false,
             paces,
             record,

@@ -40,20 +40,21 @@ impl<A, O> Mailbox<A, O> {
     pub(crate) fn poll(&self, slot: &mut Slot) -> Poll<O> {
         // Wake-ups come through the reactor's ready list, never through this waker.
         let mut context = Context::from_waker(Waker::noop());
-        match slot.0.as_mut().poll(&mut context) {
+        match slot.0.as_mut().as_mut().poll(&mut context) {
             Poll::Ready(never) => match never {},
             Poll::Pending => self.result.take().map_or(Poll::Pending, Poll::Ready),
         }
     }
 }
 
-/// The box of a future that serves exchanges. Dropping it cancels the current one; after a panic it must be dropped.
-pub(crate) struct Slot(Pin<Box<dyn Future<Output = Infallible>>>);
+/// The box of a future that serves exchanges. Dropping it cancels the current one; after a panic it must be dropped. It is a thin
+/// pointer, so that the table of tasks, which has an entry for each waiting connection and each tunnel too, is smaller.
+pub(crate) struct Slot(Box<Pin<Box<dyn Future<Output = Infallible>>>>);
 
 impl Slot {
     /// A slot for a future that loops: takes arguments out of the mailbox, leaves a result, suspends.
     pub(crate) fn new(future: impl Future<Output = Infallible> + 'static) -> Self {
-        Self(Box::pin(future))
+        Self(Box::new(Box::pin(future)))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::thread::WorkerThread;
 use crate::tunnel::end::ClientEnd;
 use crate::tunnel::heartbeat::Heartbeat;
 use crate::tunnel::record::{LATE, TunnelAttempt, TunnelRecord};
-use crate::tunnel::{Direction, Extras, Flow, Tunnel};
+use crate::tunnel::{Extras, Flow, Tunnel};
 use reactor::{Millis, TaskId};
 use rules::log_format::EarlyLine;
 use rules::pace::Pace;
@@ -50,8 +50,8 @@ impl Tunnel {
     /// Its state for another process.
     pub(crate) fn state_for_another(&self, registry: &Registry) -> handover::Tunnel {
         let direction = |end: usize| handover::Direction {
-            waiting: self.directions[end].spill.waiting().to_vec(),
-            bytes: self.directions[end].bytes,
+            waiting: self.extras.as_ref().map(|extras| extras.spills[end].waiting().to_vec()).unwrap_or_default(),
+            bytes: self.bytes[end],
             flow: match self.flows[end] {
                 Flow::Open => handover::Flow::Open,
                 Flow::Ended => handover::Flow::Ended,
@@ -59,12 +59,12 @@ impl Tunnel {
             },
         };
         let pace = |end: usize| {
-            let [rate, after, began_ms, not_before_ms] = self.paces.as_ref()?[end]?.to_parts();
+            let [rate, after, began_ms, not_before_ms] = self.paces()?[end]?.to_parts();
             Some(handover::Pace { rate, after, began_ms, not_before_ms })
         };
-        let peer = self.permit.as_ref().and_then(TunnelPermit::names);
+        let peer = self.upstream.names();
         handover::Tunnel {
-            settings: settings_of(&self.plan, registry),
+            settings: settings_of(self.plan(), registry),
             directions: [direction(0), direction(1)],
             moved_at_ms: self.moved_at.0,
             ended_by: self.ended_by.map(|side| match side {
@@ -125,34 +125,35 @@ impl Tunnel {
             let handover::Pace { rate, after, began_ms, not_before_ms } = pace?;
             Some(Pace::from_parts([rate, after, began_ms, not_before_ms]))
         });
+        let spills = state.directions.each_ref().map(|direction| {
+            let mut spill = Spill::default();
+            spill.hold(&[&direction.waiting]);
+            RareSpill::new(spill)
+        });
         let mut tunnel = Self {
             downstream: ClientEnd::Socket(client),
-            upstream: Bound::new(Transport::plain(upstream), port),
+            upstream: Bound::new(Transport::plain(upstream), plan, port, permit),
             task,
-            plan,
             record,
-            directions: state.directions.map(|handover::Direction { waiting, bytes, .. }| {
-                let mut spill = Spill::default();
-                spill.hold(&[&waiting]);
-                Direction { spill: RareSpill::new(spill), bytes }
-            }),
-            flows,
+            bytes: state.directions.map(|direction| direction.bytes),
             moved_at: Millis(state.moved_at_ms),
+            extras: None,
+            seat,
+            flows,
             ended_by: state.ended_by.map(|side| match side {
                 handover::Side::Client => CloseSide::Client,
                 handover::Side::Gateway => CloseSide::Gateway,
                 handover::Side::Upstream => CloseSide::Upstream,
             }),
             has_frames: sent.is_some(),
-            extras: None,
-            paces: if paces == [None; 2] { None } else { Some(Box::new(paces)) },
-            permit,
-            seat,
         };
-        if heartbeat.is_some() {
-            tunnel.extras = Some(Box::new(Extras { heartbeat, ..Extras::default() }));
-        }
-        tunnel.keep_positions(sent.unwrap_or_default());
+        tunnel.set_extras(Extras {
+            sent: sent.unwrap_or_default(),
+            spills,
+            paces: (paces != [None; 2]).then(|| Box::new(paces)),
+            heartbeat,
+            leaving: None,
+        });
         Some(tunnel)
     }
 
@@ -208,7 +209,11 @@ fn milliseconds(duration: Duration) -> u64 {
 /// The same settings here: those of the configuration, if it has them. As after a reload, a tunnel keeps the settings of
 /// the configuration that opened it. A tunnel with a route that this configuration does not have gets no marks, so that no
 /// later reload drains it for that: another program may have made its marks in another way.
-fn bound_tunnel(settings: &handover::Settings, generation: &Generation, registry: &Registry) -> Arc<BoundTunnel> {
+fn bound_tunnel(
+    settings: &handover::Settings,
+    generation: &Generation,
+    registry: &'static Registry,
+) -> Arc<BoundTunnel> {
     let kind = match settings.kind {
         handover::Kind::Upgraded => TunnelKind::Upgraded,
         handover::Kind::Session => TunnelKind::Session { half_close: false },
@@ -240,7 +245,7 @@ fn bound_tunnel(settings: &handover::Settings, generation: &Generation, registry
         return Arc::clone(known);
     }
     let route = settings.route.as_deref().map(Into::into);
-    Arc::new(BoundTunnel { plan, error_log, route, generation: generation.number })
+    Arc::new(BoundTunnel { plan, error_log, route, generation: generation.number, registry })
 }
 
 impl TunnelRecord {

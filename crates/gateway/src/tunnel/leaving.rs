@@ -5,7 +5,7 @@
 use crate::base::close::{CloseReason, CloseSide};
 use crate::tunnel::end::End;
 use crate::tunnel::passage::OurClose;
-use crate::tunnel::{Flow, TURN_BYTES_MAX, Tunnel, TunnelStep};
+use crate::tunnel::{Extras, Flow, TURN_BYTES_MAX, Tunnel, TunnelStep};
 use reactor::{Millis, Read};
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Tunnel {
 
     /// Sends what waits, then a FIN to both ends, and drops what still comes until both have answered it.
     fn part(&mut self, now: Millis) -> TunnelStep {
-        let Some(leaving) = self.extras.as_mut().and_then(|extras| extras.leaving.as_deref_mut()) else {
+        let Some(Extras { leaving: Some(leaving), spills, .. }) = self.extras.as_deref_mut() else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
         self.ended_by.get_or_insert(CloseSide::Gateway);
@@ -128,12 +128,12 @@ impl Tunnel {
         });
         let ends = [self.downstream.borrowed(), End::Socket(&self.upstream)];
         let mut is_busy = false;
-        for (index, direction) in self.directions.iter_mut().enumerate() {
+        for (index, spill) in spills.iter_mut().enumerate() {
             let (from, to) = (ends[index], ends[1 - index]);
-            if to.flush(&mut direction.spill).is_err() {
+            if to.flush(spill).is_err() {
                 return TunnelStep::End(reason);
             }
-            if flows[index] != Flow::Closed && to.is_free(&direction.spill) {
+            if flows[index] != Flow::Closed && to.is_free(spill) {
                 // An end that is gone needs no FIN.
                 let _ = to.shutdown_write();
                 flows[index] = Flow::Closed;

@@ -16,7 +16,7 @@ use crate::base::logs::error::ErrorLog;
 use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
 use crate::registry::peer_states::TunnelPeer;
-use crate::registry::pool::{Bound, IdleSocket};
+use crate::registry::pool::Bound;
 use crate::tunnel::end::{ClientEnd, End};
 use crate::tunnel::heartbeat::Heartbeat;
 use crate::tunnel::leaving::Leaving;
@@ -25,22 +25,13 @@ use crate::tunnel::record::TunnelRecord;
 use reactor::{Millis, PeerAddress, Read, TaskId};
 use rules::pace::Pace;
 use std::io;
-use std::sync::Arc;
 use transport::Transport;
 use upstream::balance::Counted;
-use upstream::shared::TunnelPermit;
 use websocket::Boundary;
 
 /// Bytes read from one side before the worker's other tunnels get their turn: four scratch reads of 16 KB keep a bulk
 /// transfer near line rate, and with a thousand tunnels none waits longer than a thousand such turns.
 const TURN_BYTES_MAX: usize = 64 * 1024;
-
-/// One direction of a tunnel.
-#[derive(Debug, Default)]
-struct Direction {
-    spill: RareSpill,
-    bytes: u64,
-}
 
 /// How far a direction has come to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,39 +44,39 @@ enum Flow {
     Closed,
 }
 
-/// A tunnel.
+/// A tunnel. A million of them cost a million times its size; docs/guide/million-tunnels.md says what each byte is for.
 pub(crate) struct Tunnel {
     pub(crate) downstream: ClientEnd,
     upstream: Bound,
     pub(crate) task: TaskId,
-    plan: Arc<BoundTunnel>,
     /// What is logged and released when it ends; `None` if nothing is.
     record: Option<Box<TunnelRecord>>,
-    /// Client to upstream, and upstream to client.
-    directions: [Direction; 2],
-    /// The states of the directions. They are here because two bytes in each direction would take eight with their padding.
-    flows: [Flow; 2],
+    /// Bytes that went from the client to the upstream, and from the upstream to the client.
+    bytes: [u64; 2],
     /// When bytes or a FIN last went through.
     moved_at: Millis,
-    /// The end that closed first; `None` while neither has.
-    ended_by: Option<CloseSide>,
     /// What few tunnels need at a time.
     extras: Option<Box<Extras>>,
-    /// It is a WebSocket, and its frames are followed.
-    has_frames: bool,
-    /// Rate limits, if any: of the client's bytes, and of the upstream's.
-    paces: Option<Box<[Option<Pace>; 2]>>,
-    /// `None` if it came from another process, and the configuration here does not know the peer.
-    permit: Option<TunnelPermit<'static, IdleSocket>>,
     /// A tunnel counts for `max_conns` and `least_conn` as long as it exists.
     seat: Counted,
+    /// The states of the directions.
+    flows: [Flow; 2],
+    /// The end that closed first; `None` while neither has.
+    ended_by: Option<CloseSide>,
+    /// It is a WebSocket, and its frames are followed.
+    has_frames: bool,
 }
 
-/// What a tunnel has only while a frame is unfinished, if it is pinged, or while it is drained.
+/// What a tunnel has only while a frame is unfinished, while bytes wait, if it has a rate limit, if it is pinged, or while it is
+/// drained.
 #[derive(Debug, Default)]
 struct Extras {
     /// The frame position in the bytes that the client and the upstream send. Without extras both are between two frames.
     sent: [Boundary; 2],
+    /// Bytes that wait for the upstream, and for the client. A step takes them out while it moves bytes.
+    spills: [RareSpill; 2],
+    /// Rate limits, if any: of the client's bytes, and of the upstream's.
+    paces: Option<Box<[Option<Pace>; 2]>>,
     /// Present if pings are wanted and possible.
     heartbeat: Option<Heartbeat>,
     /// Present if it is drained.
@@ -119,12 +110,10 @@ pub(crate) struct SeenTunnel<'a> {
 /// What the exchange hands over to start a tunnel.
 pub(crate) struct TunnelStart {
     pub(crate) upstream: Bound,
-    pub(crate) permit: TunnelPermit<'static, IdleSocket>,
     /// Bytes for the upstream before everything that the client sends.
     pub(crate) ahead: Vec<u8>,
     /// Bytes that the upstream sent after its 101.
     pub(crate) early: Vec<u8>,
-    pub(crate) plan: Arc<BoundTunnel>,
     /// It is a WebSocket with frames that start at a known position.
     pub(crate) has_frames: bool,
     pub(crate) paces: Option<Box<[Option<Pace>; 2]>>,
@@ -143,24 +132,27 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, ahead, early, plan, has_frames, paces, record, seat } = start;
-        let heartbeat = plan.ping.filter(|_| has_frames).map(|_| Heartbeat::new(now));
+        let TunnelStart { upstream, ahead, early, has_frames, paces, record, seat } = start;
+        let heartbeat = upstream.plan().ping.filter(|_| has_frames).map(|_| Heartbeat::new(now));
         let mut tunnel = Self {
             downstream,
             upstream,
             task,
-            plan,
             record,
-            directions: [Direction::default(), Direction { spill: RareSpill::new(unsent), bytes: 0 }],
-            flows: [Flow::default(); 2],
+            bytes: [0; 2],
             moved_at: now,
-            ended_by: None,
-            extras: heartbeat.map(|heartbeat| Box::new(Extras { heartbeat: Some(heartbeat), ..Extras::default() })),
-            has_frames,
-            paces,
-            permit: Some(permit),
+            extras: None,
             seat,
+            flows: [Flow::default(); 2],
+            ended_by: None,
+            has_frames,
         };
+        tunnel.set_extras(Extras {
+            spills: [RareSpill::default(), RareSpill::new(unsent)],
+            paces,
+            heartbeat,
+            ..Extras::default()
+        });
         match tunnel.preload(&ahead, pending, &early) {
             Ok(()) => Ok(tunnel),
             Err(error) => Err((task, error)),
@@ -169,51 +161,42 @@ impl Tunnel {
 
     /// Writes first our own bytes, and those read from the client and the upstream before the tunnel began.
     fn preload(&mut self, ahead: &[u8], from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
+        let (mut sent, [mut up, mut down]) = self.take_moving();
         if self.has_frames {
-            let mut sent = self.positions();
             sent[0].advance(from_client);
             sent[1].advance(from_upstream);
-            self.keep_positions(sent);
         }
-        let [up, down] = &mut self.directions;
-        up.bytes += from_client.len() as u64;
+        self.bytes = [from_client.len() as u64, from_upstream.len() as u64];
         if !(ahead.is_empty() && from_client.is_empty()) {
-            up.spill.with(|spill| spill.write(&self.upstream, &[ahead, from_client]))?;
+            up.with(|spill| spill.write(&self.upstream, &[ahead, from_client]))?;
         }
-        down.bytes += from_upstream.len() as u64;
-        self.downstream.borrowed().write(&mut down.spill, from_upstream)?;
+        self.downstream.borrowed().write(&mut down, from_upstream)?;
+        self.keep_moving(sent, [up, down]);
         Ok(())
     }
 
     /// The tunnel as shown to an operator.
     pub(crate) fn seen(&self, now: Millis) -> SeenTunnel<'_> {
-        let [up, down] = &self.directions;
+        let [from_client_bytes, to_client_bytes] = self.bytes;
         SeenTunnel {
             age_ms: self.record.as_ref().map(|record| now.since(record.accepted_at)),
             idle_ms: now.since(self.moved_at),
-            from_client_bytes: up.bytes,
-            to_client_bytes: down.bytes,
+            from_client_bytes,
+            to_client_bytes,
             upstream: &self.upstream,
-            route: self.plan.route.as_deref(),
+            route: self.plan().route.as_deref(),
         }
     }
 
     /// Most bytes buffered for a side that does not accept them, if memory allows.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.plan.buffer_bytes
+        self.plan().buffer_bytes
     }
 
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        let spills = self.directions.iter().map(|direction| direction.spill.held_bytes());
-        self.downstream.borrowed().held_bytes()
-            + self.upstream.held_bytes()
-            + spills.sum::<usize>()
-            + self
-                .extras
-                .as_ref()
-                .map_or(0, |extras| size_of::<Extras>() + extras.leaving.as_ref().map_or(0, |_| size_of::<Leaving>()))
-            + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
+        let extras = self.extras.as_ref().map_or(0, |extras| size_of::<Extras>() + extras.held_bytes());
+        self.downstream.borrowed().held_bytes() + self.upstream.held_bytes() + extras
     }
 
     /// Where the frames of both ends are.
@@ -221,36 +204,46 @@ impl Tunnel {
         self.extras.as_ref().map(|extras| extras.sent).unwrap_or_default()
     }
 
-    /// Keeps the positions for the next bytes. A silent tunnel is between two frames and needs no memory for that.
-    fn keep_positions(&mut self, sent: [Boundary; 2]) {
-        let is_between = sent == <[Boundary; 2]>::default();
+    /// Takes out what moving bytes changes: the positions of the frames, and the bytes that wait.
+    fn take_moving(&mut self) -> ([Boundary; 2], [RareSpill; 2]) {
+        let Some(extras) = &mut self.extras else { return Default::default() };
+        (extras.sent, std::mem::take(&mut extras.spills))
+    }
+
+    /// Puts it back. A silent tunnel is between two frames, has no bytes that wait, and needs no memory for that.
+    fn keep_moving(&mut self, sent: [Boundary; 2], spills: [RareSpill; 2]) {
         match &mut self.extras {
-            Some(extras) if is_between && extras.heartbeat.is_none() && extras.leaving.is_none() => self.extras = None,
-            Some(extras) => extras.sent = sent,
-            None if is_between => {}
-            None => self.extras = Some(Box::new(Extras { sent, ..Extras::default() })),
+            Some(extras) => {
+                (extras.sent, extras.spills) = (sent, spills);
+                if extras.is_empty() {
+                    self.extras = None;
+                }
+            }
+            None => self.set_extras(Extras { sent, spills, ..Extras::default() }),
         }
+    }
+
+    fn set_extras(&mut self, extras: Extras) {
+        self.extras = (!extras.is_empty()).then(|| Box::new(extras));
     }
 
     /// Moves bytes as far as possible. `fired`: the deadline has passed; `bound`: bytes that each direction may hold
     /// now.
     fn relay(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
         let rooms = self.rooms(now);
-        let before = [self.directions[0].bytes, self.directions[1].bytes];
-        let mut sent = self.positions();
-        let (upwards, downwards) = self.pump_both(&mut sent, bound, rooms);
-        if self.has_frames {
-            self.keep_positions(sent);
-        }
-        if before[1] == 0 && self.directions[1].bytes > 0 {
+        let before = self.bytes;
+        let (mut sent, mut spills) = self.take_moving();
+        let (upwards, downwards) = self.pump_both(&mut sent, &mut spills, bound, rooms);
+        if before[1] == 0 && self.bytes[1] > 0 {
             self.note_first_byte(now);
         }
         let (Ok(mut upwards), Ok(mut downwards)) = (upwards, downwards) else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
-        let Ok((is_over, passed)) = self.pass_ends() else {
+        let Ok((is_over, passed)) = self.pass_ends(&spills) else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
+        self.keep_moving(sent, spills);
         if is_over {
             return TunnelStep::End(CloseReason::TunnelEnded);
         }
@@ -264,7 +257,7 @@ impl Tunnel {
             self.moved_at = now;
         }
         // Only bytes count: an event without bytes, such as room in a socket, must not prolong a silent tunnel.
-        let deadline = self.moved_at.after(self.plan.idle_max);
+        let deadline = self.moved_at.after(self.plan().idle_max);
         if fired && deadline <= now {
             return TunnelStep::End(CloseReason::TunnelTimeout);
         }
@@ -278,21 +271,24 @@ impl Tunnel {
     fn pump_both(
         &mut self,
         sent: &mut [Boundary; 2],
+        [spill_up, spill_down]: &mut [RareSpill; 2],
         bound: usize,
         rooms: [Option<u64>; 2],
     ) -> (io::Result<Pumped>, io::Result<Pumped>) {
         let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
-        let ([up, down], flows) = (&mut self.directions, &mut self.flows);
+        let ([bytes_up, bytes_down], flows) = (&mut self.bytes, &mut self.flows);
         let leaving = self.extras.as_mut().and_then(|extras| extras.leaving.as_deref_mut());
         let [close_up, close_down] = leaving.map_or([None, None], Leaving::closes);
         let [place_up, place_down] = sent.each_mut().map(|place| self.has_frames.then_some(place));
         let passage = Passage { place: place_up, close: close_up };
-        let upwards = up.pump(&mut flows[0], [client, upstream], bound, rooms[0], passage);
+        let up = Direction { spill: spill_up, bytes: bytes_up, flow: &mut flows[0] };
+        let upwards = up.pump([client, upstream], bound, rooms[0], passage);
         if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
         let passage = Passage { place: place_down, close: close_down };
-        let downwards = down.pump(&mut flows[1], [upstream, client], bound, rooms[1], passage);
+        let down = Direction { spill: spill_down, bytes: bytes_down, flow: &mut flows[1] };
+        let downwards = down.pump([upstream, client], bound, rooms[1], passage);
         if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
@@ -301,10 +297,9 @@ impl Tunnel {
 
     /// Passes on the ends that have no bytes before them any more. Returns whether the tunnel is over, and which
     /// directions have ended now. Closing a finished tunnel sends the FIN, so no further call is needed.
-    fn pass_ends(&mut self) -> io::Result<(bool, [bool; 2])> {
+    fn pass_ends(&mut self, spills: &[RareSpill; 2]) -> io::Result<(bool, [bool; 2])> {
         let targets = [End::Socket(&self.upstream), self.downstream.borrowed()];
-        let is_due =
-            |index: usize| self.flows[index] == Flow::Ended && targets[index].is_free(&self.directions[index].spill);
+        let is_due = |index: usize| self.flows[index] == Flow::Ended && targets[index].is_free(&spills[index]);
         let due = [is_due(0), is_due(1)];
         if due == [false; 2] {
             return Ok((false, due));
@@ -313,7 +308,7 @@ impl Tunnel {
         for (flow, _) in flows.iter_mut().zip(due).filter(|(_, is_due)| *is_due) {
             *flow = Flow::Closed;
         }
-        let is_over = match self.plan.kind {
+        let is_over = match self.plan().kind {
             TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => flows == [Flow::Closed; 2],
             // Bytes received before an end are passed on first.
             TunnelKind::Session { half_close: false } => !flows.contains(&Flow::Ended),
@@ -325,24 +320,28 @@ impl Tunnel {
         Ok((is_over, due))
     }
 
+    fn paces(&self) -> Option<&[Option<Pace>; 2]> {
+        self.extras.as_ref()?.paces.as_deref()
+    }
+
     /// Bytes that may be read from each side now, if limited.
     fn rooms(&self, now: Millis) -> [Option<u64>; 2] {
-        let Some(paces) = &self.paces else { return [None; 2] };
-        let room = |end: usize| paces[end].map(|pace| pace.room(self.directions[end].bytes, now.0).unwrap_or(0));
+        let Some(paces) = self.paces() else { return [None; 2] };
+        let room = |end: usize| paces[end].map(|pace| pace.room(self.bytes[end], now.0).unwrap_or(0));
         [room(0), room(1)]
     }
 
     /// Notes the bytes moved under each rate limit. Returns when to read again if a limit delays that.
     fn note_paces(&mut self, before: [u64; 2], now: Millis) -> Option<Millis> {
-        let paces = self.paces.as_mut()?;
+        let paces = self.extras.as_mut()?.paces.as_mut()?;
         let sources = [self.downstream.borrowed(), End::Socket(&self.upstream)];
         let mut next: Option<Millis> = None;
         for (end, pace) in paces.iter_mut().enumerate() {
-            let (Some(pace), direction) = (pace, &self.directions[end]) else { continue };
-            if direction.bytes > before[end] {
-                pace.note(before[end], direction.bytes, now.0);
+            let (Some(pace), bytes) = (pace, self.bytes[end]) else { continue };
+            if bytes > before[end] {
+                pace.note(before[end], bytes, now.0);
             }
-            if let (Err(wait_ms), true) = (pace.room(direction.bytes, now.0), sources[end].is_readable()) {
+            if let (Err(wait_ms), true) = (pace.room(bytes, now.0), sources[end].is_readable()) {
                 let until = Millis(now.0.saturating_add(wait_ms));
                 next = Some(next.map_or(until, |earlier| earlier.min(until)));
             }
@@ -359,36 +358,37 @@ impl Tunnel {
     /// Pings both ends if the silence has lasted long enough. `before`: bytes received from each end before this step;
     /// `idle_at`: when the tunnel ends if nothing moves any more.
     fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> TunnelStep {
-        let Some((Extras { sent, heartbeat: Some(heartbeat), .. }, interval)) =
-            self.extras.as_deref_mut().zip(self.plan.ping)
+        let (plan, bytes) = (self.upstream.plan(), &self.bytes);
+        let Some((Extras { sent, spills, heartbeat: Some(heartbeat), .. }, interval)) =
+            self.extras.as_deref_mut().zip(plan.ping)
         else {
             return TunnelStep::Wait(idle_at);
         };
-        for (end, direction) in self.directions.iter().enumerate() {
-            if direction.bytes > before[end] {
+        for end in 0..2 {
+            if bytes[end] > before[end] {
                 heartbeat.received(end);
             }
         }
-        if heartbeat.given_up_at(self.plan.idle_max).is_some_and(|at| at <= now) {
+        if heartbeat.given_up_at(plan.idle_max).is_some_and(|at| at <= now) {
             return TunnelStep::End(CloseReason::TunnelTimeout);
         }
         if heartbeat.due(self.moved_at, interval) <= now {
             heartbeat.begin_round(now);
             for (end, to) in [self.downstream.borrowed(), End::Socket(&self.upstream)].into_iter().enumerate() {
-                let direction = &mut self.directions[1 - end];
+                let spill = &mut spills[1 - end];
                 // If an end does not even accept the waiting bytes, a ping would only wait behind them.
-                if self.flows[1 - end] != Flow::Open || !to.is_free(&direction.spill) {
+                if self.flows[1 - end] != Flow::Open || !to.is_free(spill) {
                     continue;
                 }
                 if let Some(ping) = heartbeat.ping(sent, end, now)
-                    && to.write(&mut direction.spill, &ping).is_err()
+                    && to.write(spill, &ping).is_err()
                 {
                     return TunnelStep::End(CloseReason::TunnelEnded);
                 }
             }
         }
         let next = heartbeat.due(self.moved_at, interval).min(idle_at);
-        TunnelStep::Wait(heartbeat.given_up_at(self.plan.idle_max).map_or(next, |at| at.min(next)))
+        TunnelStep::Wait(heartbeat.given_up_at(plan.idle_max).map_or(next, |at| at.min(next)))
     }
 
     /// The end that has not answered our pings, if that is why the tunnel ends.
@@ -421,23 +421,23 @@ impl Tunnel {
 
     /// Whether it is a session of `stream`.
     pub(crate) fn is_session(&self) -> bool {
-        matches!(self.plan.kind, TunnelKind::Session { .. })
+        matches!(self.plan().kind, TunnelKind::Session { .. })
     }
 
     /// Its peer; `None` for one without a number in the pool, and for one that the configuration does not know.
     pub(crate) fn peer(&self) -> Option<TunnelPeer> {
-        let permit = self.permit.as_ref()?;
-        Some(TunnelPeer { group: permit.group(), peer: permit.peer()?, ordinal: self.seat.ordinal() })
+        let (group, peer) = self.upstream.peer()?;
+        Some(TunnelPeer { group, peer, ordinal: self.seat.ordinal() })
     }
 
     /// Its peer's address, if the pool knows it. Takes a lock.
     pub(crate) fn peer_address(&self) -> Option<PeerAddress> {
-        Some(self.permit.as_ref()?.names()?.1)
+        Some(self.upstream.names()?.1)
     }
 
     /// The settings that it keeps.
     pub(crate) fn plan(&self) -> &BoundTunnel {
-        &self.plan
+        self.upstream.plan()
     }
 
     /// The peer's side.
@@ -447,7 +447,7 @@ impl Tunnel {
 
     /// The error log of its location, if that has its own.
     pub(crate) fn error_log(&self) -> Option<&ErrorLog> {
-        self.plan.error_log.as_deref()
+        self.plan().error_log.as_deref()
     }
 
     /// The log record.
@@ -462,12 +462,12 @@ impl Tunnel {
 
     /// Bytes relayed to the upstream.
     pub(crate) fn bytes_to_upstream(&self) -> u64 {
-        self.directions[0].bytes
+        self.bytes[0]
     }
 
     /// Bytes relayed to the client.
     pub(crate) fn bytes_to_client(&self) -> u64 {
-        self.directions[1].bytes
+        self.bytes[1]
     }
 }
 
@@ -478,30 +478,53 @@ struct Pumped {
     more: bool,
 }
 
-impl Direction {
+impl Extras {
+    fn is_empty(&self) -> bool {
+        self.sent == <[Boundary; 2]>::default()
+            && self.spills.iter().all(RareSpill::is_empty)
+            && self.paces.is_none()
+            && self.heartbeat.is_none()
+            && self.leaving.is_none()
+    }
+
+    /// Bytes of memory behind it.
+    fn held_bytes(&self) -> usize {
+        self.spills.iter().map(RareSpill::held_bytes).sum::<usize>()
+            + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
+            + self.leaving.as_ref().map_or(0, |_| size_of::<Leaving>())
+    }
+}
+
+/// One direction of a tunnel.
+struct Direction<'a> {
+    spill: &'a mut RareSpill,
+    bytes: &'a mut u64,
+    flow: &'a mut Flow,
+}
+
+impl Direction<'_> {
     /// `room`: bytes that may be read, if limited; `passage`: how they go on.
     fn pump(
-        &mut self,
-        flow: &mut Flow,
+        self,
         [from, to]: [End<'_>; 2],
         bound: usize,
         room: Option<u64>,
         mut passage: Passage<'_>,
     ) -> io::Result<Pumped> {
-        let mut pumped = Pumped { moved: to.flush(&mut self.spill)? > 0, more: false };
+        let Self { spill, bytes, flow } = self;
+        let mut pumped = Pumped { moved: to.flush(spill)? > 0, more: false };
         let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
         if *flow == Flow::Open {
-            passage.close_between(|frame| to.write(&mut self.spill, frame))?;
+            passage.close_between(|frame| to.write(spill, frame))?;
         }
-        while (passage.is_cut() || to.is_free(&self.spill)) && *flow == Flow::Open {
+        while (passage.is_cut() || to.is_free(spill)) && *flow == Flow::Open {
             if budget == 0 {
                 // If the rate limit ends the turn, the clock starts the next one.
                 pumped.more = limit.is_none();
                 return Ok(pumped);
             }
             // Never reads more than the bound at once: bytes that the other side does not accept must fit into it.
-            let Self { spill, bytes, .. } = self;
             let asked = bound.min(budget);
             match from.read_with(asked, |data| (data.len(), passage.pass(data, |bytes| to.write(spill, bytes))))? {
                 Read::Data((received, relayed)) => {

@@ -30,7 +30,7 @@ impl Worker {
     pub(super) fn step_job(&self, job: Box<dyn Job>) {
         let task = job.task();
         match catch_bug(|| job.step(&self.thread)) {
-            Ok(Some(job)) => self.put(task, Body::Job(job)),
+            Ok(Some(job)) => self.put(task, Body::Job(Box::new(job))),
             Ok(None) => {}
             Err(panic) => {
                 self.report_bug(&panic, "");

@@ -61,7 +61,8 @@ impl Worker {
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
             let (class, since, serial) = match body {
                 Body::Reading(waiting) => (Class::WithoutRequest, waiting.since, waiting.client.serial),
-                Body::Securing(waiting, _) => {
+                Body::Securing(waiting) => {
+                    let (waiting, _) = &**waiting;
                     (Class::WithoutRequest, waiting.client.accepted_at, waiting.client.serial)
                 }
                 Body::Idle(waiting) if waiting.client.requests == 0 => {
@@ -94,9 +95,12 @@ impl Worker {
     pub(crate) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
         let mut bodies = self.bodies.borrow_mut();
         let body = bodies.get_mut(index)?;
-        if let Body::Idle(connection) | Body::Securing(connection, _) | Body::Reading(connection) = body
-            && connection.stream.peek() == Peeked::Data
-        {
+        let waiting = match body {
+            Body::Idle(connection) | Body::Reading(connection) => Some(&**connection),
+            Body::Securing(waiting) => Some(&*waiting.0),
+            _ => None,
+        };
+        if waiting.is_some_and(|connection| connection.stream.peek() == Peeked::Data) {
             return None;
         }
         if let Body::Http2(multiplexed) = body
@@ -105,7 +109,8 @@ impl Worker {
             return None;
         }
         match std::mem::replace(body, Body::Free) {
-            Body::Idle(connection) | Body::Securing(connection, _) => Some(connection),
+            Body::Idle(connection) => Some(connection),
+            Body::Securing(waiting) => Some(waiting.0),
             Body::Reading(connection) => {
                 bump(&self.thread.counters().reading, -1);
                 Some(connection)

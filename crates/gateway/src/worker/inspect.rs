@@ -141,24 +141,21 @@ impl Worker {
             connection.client.peer.clone()
         };
         let (stream, client) = match body {
-            Body::Idle(connection) | Body::Securing(connection, _) => (None, Some(of("idle", connection))),
+            Body::Idle(connection) => (None, Some(of("idle", connection))),
+            Body::Securing(waiting) => (None, Some(of("idle", &waiting.0))),
             Body::Reading(connection) => (None, Some(of("head", connection))),
             Body::Http2(multiplexed) => (None, multiplexed.look(|connection| of("http2", connection))),
             Body::Lingering(_) | Body::HeldBack(_) => {
                 row.state = "closing";
                 (None, None)
             }
-            Body::Exchange(_) => {
-                row.state = "exchange";
+            Body::Exchange(_) | Body::Session(_) => {
+                let is_exchange = matches!(body, Body::Exchange(_));
+                row.state = if is_exchange { "exchange" } else { "session" };
                 // A subrequest has no client of its own.
                 let begun = self.begun.borrow().get(&task.index).cloned()?;
-                (row.age_ms, row.requests) = (Some(now.since(begun.at)), Some(begun.requests.into()));
-                (None, Some(begun.client))
-            }
-            Body::Session(_) => {
-                row.state = "session";
-                let begun = self.begun.borrow().get(&task.index).cloned()?;
                 row.age_ms = Some(now.since(begun.at));
+                row.requests = is_exchange.then_some(begun.requests.into());
                 (None, Some(begun.client))
             }
             Body::Tunnel(tunnel) | Body::Frozen(tunnel) => {
@@ -205,7 +202,8 @@ impl Worker {
         };
         let reason = CloseReason::Operator;
         match body {
-            Body::Idle(connection) | Body::Securing(connection, _) => self.close(connection, reason),
+            Body::Idle(connection) => self.close(connection, reason),
+            Body::Securing(waiting) => self.close(waiting.0, reason),
             Body::Reading(connection) => {
                 bump(&self.thread.counters().reading, -1);
                 self.close(connection, reason);

@@ -164,7 +164,7 @@ impl Worker {
                     if fired {
                         self.give_up_handshake(connection);
                     } else {
-                        self.put(task, Body::Securing(connection, search));
+                        self.put(task, Body::Securing(Box::new((connection, search))));
                     }
                     return None;
                 }
@@ -219,7 +219,7 @@ impl Worker {
             Search::Waits(_) if fired => self.give_up_handshake(connection),
             Search::Waits(awaited) => {
                 let task = connection.task;
-                self.put(task, Body::Securing(connection, awaited));
+                self.put(task, Body::Securing(Box::new((connection, awaited))));
             }
             Search::Failed(message) => {
                 connection.stream.refuse_certificates();

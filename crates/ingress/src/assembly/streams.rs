@@ -16,6 +16,15 @@ struct Forward {
 /// Server names with the objects that asked for them and their upstreams. Connections for a name without one are closed.
 type Names = BTreeMap<String, (ObjectName, Option<UpstreamName>)>;
 
+/// Connections of one port whose TLS ends here, for servers of `stream`.
+#[derive(Default)]
+struct Ended {
+    /// Without their `listen`.
+    servers: Vec<(Origin, Vec<Directive>)>,
+    /// The names of their listeners, which may be those of no server. The empty one is for all hosts.
+    names: BTreeSet<String>,
+}
+
 /// The servers of `stream` so far.
 #[derive(Default)]
 pub(super) struct Streams {
@@ -23,6 +32,7 @@ pub(super) struct Streams {
     forwards: BTreeMap<(Spot, bool), Forward>,
     /// By port: server names with their upstreams.
     passed: BTreeMap<Spot, Names>,
+    ended: BTreeMap<Spot, Ended>,
 }
 
 impl Assembly<'_> {
@@ -98,17 +108,65 @@ impl Assembly<'_> {
         Ok(())
     }
 
+    /// Opens a port for connections whose TLS ends here, for the hostname of a listener: without a server for a name, its
+    /// handshakes are refused.
+    pub(crate) fn open_for_ending(&mut self, spot: Spot, host: &str) {
+        if !self.has_port(spot) {
+            self.streams.ended.entry(spot).or_default().names.insert(host.to_ascii_lowercase());
+        }
+    }
+
+    /// A server for one name of a port that [`Self::open_for_ending`] has opened; the lines are those without `listen`.
+    pub(crate) fn end_tls_at(
+        &mut self,
+        owner: &ObjectName,
+        spot: Spot,
+        host: &str,
+        lines: Vec<Directive>,
+    ) -> Result<(), Conflict> {
+        let origin = self.origin(owner);
+        let Some(ended) = self.streams.ended.get_mut(&spot) else {
+            return Err(Conflict { winner: self.own_name(), what: format!("port {}", spot.1) });
+        };
+        ended.names.insert(host.to_ascii_lowercase());
+        ended.servers.push((origin, lines));
+        Ok(())
+    }
+
+    /// Closes connections for the hostname of a listener that passes TLS through, if no route has it. Without this, a server
+    /// that ends TLS at the same port would take them.
+    pub(crate) fn close_unrouted(&mut self, owner: &ObjectName, spot: Spot, host: &str) {
+        if self.streams.ended.contains_key(&spot) {
+            let names = self.streams.passed.entry(spot).or_default();
+            names.entry(host.to_ascii_lowercase()).or_insert_with(|| (owner.clone(), None));
+        }
+    }
+
     /// Writes `stream`, and puts the TLS servers of a port behind the names that are passed through: so it comes before
     /// the servers are written.
     pub(super) fn write_streams(&mut self, own: Origin) -> Vec<Directive> {
         let mut out = std::mem::take(&mut self.stream);
         out.extend(self.upstreams.take_stream());
-        let Streams { forwards, passed } = std::mem::take(&mut self.streams);
+        let Streams { forwards, passed, ended } = std::mem::take(&mut self.streams);
         let mut taken: BTreeSet<u16> = self.server_ports().collect();
         taken.extend(forwards.keys().map(|((_, port), _)| *port));
-        taken.extend(passed.keys().map(|(_, port)| *port));
-        for (spot, names) in passed {
-            out.extend(self.write_passed(own, spot, &names, &mut taken));
+        taken.extend(passed.keys().chain(ended.keys()).map(|(_, port)| *port));
+        for (spot, ended) in &ended {
+            let inside = passed.get(spot).map(|names| {
+                let inside = format!("127.0.0.1:{}", take_port(spot.1, &mut taken));
+                (names, inside)
+            });
+            let addresses = match &inside {
+                Some((_, inside)) => vec![inside.clone()],
+                None => self.listen_addresses(*spot),
+            };
+            out.extend(write_ended(own, &addresses, ended));
+            if let Some((names, inside)) = inside {
+                out.extend(self.write_passed(own, *spot, names, Some((&ended.names, &inside)), &mut taken));
+            }
+        }
+        for (spot, names) in passed.iter().filter(|(spot, _)| !ended.contains_key(*spot)) {
+            out.extend(self.write_passed(own, *spot, names, None, &mut taken));
         }
         for ((spot, udp), forward) in forwards {
             let mut lines = Vec::new();
@@ -123,12 +181,20 @@ impl Assembly<'_> {
         out
     }
 
-    /// A port with names that are passed through: its server gives each connection to a listener inside. That of `http`
-    /// ends TLS; the other one is a server of `stream` for the names. No connection is between them, so both see the
-    /// client's address.
-    fn write_passed(&mut self, own: Origin, spot: Spot, names: &Names, taken: &mut BTreeSet<u16>) -> Vec<Directive> {
+    /// A port with names that are passed through: its server gives each connection to a listener inside. That of `http`, or the
+    /// one of `stream` with the names in `ended`, ends TLS; another one of `stream` is for the names. No connection is between
+    /// them, so all see the client's address.
+    fn write_passed(
+        &mut self,
+        own: Origin,
+        spot: Spot,
+        names: &Names,
+        ended: Option<(&BTreeSet<String>, &str)>,
+        taken: &mut BTreeSet<u16>,
+    ) -> Vec<Directive> {
         let (next, table) = (table_of("next", spot), table_of("passed", spot));
-        let inner = take_port(spot.1, taken);
+        // For the servers of `http`, which share no port with those in `ended`.
+        let inner = if ended.is_none() { take_port(spot.1, taken) } else { spot.1 };
         let inside = format!("127.0.0.1:{}", take_port(inner, taken));
         let mut nexts = vec![own.line::<&str>("hostnames", [])];
         let mut upstreams = nexts.clone();
@@ -138,7 +204,13 @@ impl Assembly<'_> {
             nexts.push(origin.line(name, [&inside]));
             upstreams.push(origin.line(name, [upstream.as_deref().unwrap_or_default()]));
         }
-        if self.has_port(spot) && !names.contains_key("") {
+        if let Some((ended, address)) = ended {
+            let exact = ended.iter().filter(|host| !host.is_empty() && !names.contains_key(*host));
+            nexts.extend(exact.map(|host| own.line(host, [address])));
+            if !names.contains_key("") {
+                nexts.push(own.line("default", [address]));
+            }
+        } else if self.has_port(spot) && !names.contains_key("") {
             self.put_behind(spot, inner);
             nexts.push(own.line("default", [format!("127.0.0.1:{inner}")]));
         }
@@ -155,6 +227,23 @@ impl Assembly<'_> {
             own.block::<&str>("server", [], inner),
         ]
     }
+}
+
+/// The servers of a port where TLS ends. The last one refuses the names that none has; it would otherwise be the first one.
+fn write_ended(own: Origin, addresses: &[String], ended: &Ended) -> Vec<Directive> {
+    let listens = |origin: Origin, words: &'static [&'static str]| {
+        addresses
+            .iter()
+            .map(move |address| origin.line("listen", std::iter::once(address.as_str()).chain(words.iter().copied())))
+    };
+    let servers = ended.servers.iter().map(|(origin, lines)| {
+        let lines = listens(*origin, &["ssl"]).chain(lines.iter().cloned()).collect();
+        origin.block::<&str>("server", [], lines)
+    });
+    // Each server needs a handler, even if no connection reaches it.
+    let refusal = [own.line("ssl_reject_handshake", ["on"]), own.line("return", [""])];
+    let refusing = listens(own, &["ssl", "default_server"]).chain(refusal).collect();
+    servers.chain([own.block::<&str>("server", [], refusing)]).collect()
 }
 
 /// The next lower port that nothing listens on: 442 for 443, as in ingress-nginx. Ports above would meet those that the

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// What works, in the words of the conformance suite. In the order of the alphabet, as the API wants it.
-pub const SUPPORTED_FEATURES: [&str; 44] = [
+pub const SUPPORTED_FEATURES: [&str; 47] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -45,12 +45,15 @@ pub const SUPPORTED_FEATURES: [&str; 44] = [
     "HTTPRouteRequestPercentageMirror",
     "HTTPRouteRequestTimeout",
     "HTTPRouteResponseHeaderModification",
+    "HTTPRouteRetry",
+    "HTTPRouteRetryBackendTimeout",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
     "ListenerSet",
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",
+    "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
     "UDPRoute",
 ];

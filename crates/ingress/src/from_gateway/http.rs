@@ -28,6 +28,18 @@ pub(crate) struct AttachedHttp<'a> {
     pub(crate) route: RoutePlan<'a>,
 }
 
+impl AttachedHttp<'_> {
+    /// When the route was created.
+    pub(super) fn created(&self) -> &str {
+        &self.plan.head.metadata.creation_timestamp
+    }
+
+    /// Whether it is attached with exactly this hostname.
+    pub(super) fn names(&self, host: &Host) -> bool {
+        self.route.attachments().any(|at| at.listener == host.listener && at.hostnames.contains(&host.name))
+    }
+}
+
 /// What is rendered once and written into every server that needs it: route, rule, prefix, port, client certificate.
 type RenderKey = (usize, usize, Option<String>, u16, Option<Name>);
 
@@ -40,9 +52,9 @@ struct Entry<'p> {
 }
 
 /// One hostname of a listener.
-struct Host {
-    listener: usize,
-    name: String,
+pub(super) struct Host {
+    pub(super) listener: usize,
+    pub(super) name: String,
 }
 
 /// Writes all HTTP listeners.
@@ -59,7 +71,7 @@ pub(crate) fn write(
         let hosts = hosts(&spot, listeners, routes, &by_listener);
         let misdirected = misdirected(assembly, &spot, listeners);
         for host in hosts {
-            let Some(server) = server(assembly, listeners, &host) else { continue };
+            let Some(server) = server(assembly, listeners, &host, routes) else { continue };
             if let Some((variable, numbers)) = &misdirected
                 && let Some(number) = numbers.get(&host.listener)
             {
@@ -78,7 +90,7 @@ pub(crate) fn write(
     }
 }
 
-fn routes_by_listener(routes: &[AttachedHttp<'_>]) -> BTreeMap<usize, Vec<usize>> {
+pub(super) fn routes_by_listener(routes: &[AttachedHttp<'_>]) -> BTreeMap<usize, Vec<usize>> {
     let mut map: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, route) in routes.iter().enumerate() {
         let listeners: BTreeSet<usize> = route.route.attachments().map(|each| each.listener).collect();
@@ -90,7 +102,7 @@ fn routes_by_listener(routes: &[AttachedHttp<'_>]) -> BTreeMap<usize, Vec<usize>
 }
 
 /// Listeners that share a port, in order of precedence.
-fn spots(listeners: &Listeners<'_>) -> Vec<Vec<usize>> {
+pub(super) fn spots(listeners: &Listeners<'_>) -> Vec<Vec<usize>> {
     let mut map: BTreeMap<(&[IpAddr], u16), Vec<usize>> = BTreeMap::new();
     for (index, each) in listeners.all.iter().enumerate() {
         if each.is_programmed() && matches!(each.protocol, Some(Protocol::Http | Protocol::Https)) {
@@ -102,7 +114,7 @@ fn spots(listeners: &Listeners<'_>) -> Vec<Vec<usize>> {
 
 /// The hostnames of a port. A request belongs to the listener with the most exact hostname for it, so a hostname of a route
 /// counts only if its listener is that one.
-fn hosts(
+pub(super) fn hosts(
     spot: &[usize],
     listeners: &Listeners<'_>,
     routes: &[AttachedHttp<'_>],
@@ -127,8 +139,13 @@ fn hosts(
     hosts
 }
 
-/// The server of a host; a conflict goes to the status of its listener.
-fn server(assembly: &mut Assembly<'_>, listeners: &mut Listeners<'_>, host: &Host) -> Option<ServerId> {
+/// The server of a host; a conflict goes to the status of its listener, and to the routes that name the host.
+fn server(
+    assembly: &mut Assembly<'_>,
+    listeners: &mut Listeners<'_>,
+    host: &Host,
+    routes: &[AttachedHttp<'_>],
+) -> Option<ServerId> {
     let plan = listeners.all.get(host.listener)?;
     let owner = plan.owner.clone();
     let tls = plan.protocol == Some(Protocol::Https);
@@ -146,12 +163,15 @@ fn server(assembly: &mut Assembly<'_>, listeners: &mut Listeners<'_>, host: &Hos
             Some(id)
         }
         Err(conflict) => {
-            assembly.report(&owner, &conflict);
+            for route in routes.iter().filter(|each| each.names(host)) {
+                assembly.report(&route.route.name, &conflict);
+            }
             let is_host = conflict.what.starts_with("host");
             let reason = if is_host { "HostnameConflict" } else { "ProtocolConflict" };
             let fault = Fault::new(reason, format!("{} has {}", conflict.winner, conflict.what));
             if let Some(plan) = listeners.all.get_mut(host.listener).filter(|plan| plan.hostname == host.name) {
                 plan.set_conflict(fault);
+                assembly.report(&owner, &conflict);
             }
             None
         }

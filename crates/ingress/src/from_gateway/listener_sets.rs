@@ -46,7 +46,7 @@ pub(crate) fn add<'a>(
         let own = set.metadata.key();
         let owner = ObjectName { kind: Kind::ListenerSet, name: own.clone() };
         if refused.is_none() {
-            listeners.add(gateway, &owner, &set.spec.listeners, lookup);
+            listeners.add(gateway, &owner, &set.metadata.creation_timestamp, &set.spec.listeners, lookup);
         } else {
             listeners.know(owner);
         }

@@ -65,12 +65,21 @@ impl Protocol {
     }
 }
 
+/// Whether two listeners can be opened at one port: with the same protocol, or with TLS of both modes, which server names
+/// distinguish.
+pub(crate) fn may_share_port(one: Option<Protocol>, other: Option<Protocol>) -> bool {
+    let is_tls = |protocol| matches!(protocol, Some(Protocol::TlsTerminate | Protocol::TlsPassthrough));
+    one == other || is_tls(one) && is_tls(other)
+}
+
 /// A listener.
 pub(crate) struct ListenerPlan<'a> {
     /// The Gateway.
     pub(crate) gateway: Name,
     /// The object that it is written in: a Gateway or a `ListenerSet`.
     pub(crate) owner: ObjectName,
+    /// When that object was created.
+    pub(crate) created: &'a str,
     pub(crate) listener: &'a Listener,
     pub(crate) hostname: String,
     /// `None`: not supported.
@@ -143,7 +152,12 @@ fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
 }
 
 impl<'a> ListenerPlan<'a> {
-    fn new(gateway: &GatewayPlan<'_>, owner: ObjectName, listener: &'a Listener, lookup: Lookup<'_>) -> Self {
+    fn new(
+        gateway: &GatewayPlan<'_>,
+        (owner, created): (ObjectName, &'a str),
+        listener: &'a Listener,
+        lookup: Lookup<'_>,
+    ) -> Self {
         let (protocol, refused) = match Protocol::of(listener) {
             Ok(protocol) => (Some(protocol), None),
             Err(fault) => (None, Some(fault)),
@@ -152,6 +166,7 @@ impl<'a> ListenerPlan<'a> {
         let mut plan = Self {
             gateway: gateway.name.clone(),
             owner,
+            created,
             listener,
             hostname: listener.hostname.to_ascii_lowercase(),
             protocol,
@@ -302,12 +317,13 @@ impl<'a> Listeners<'a> {
         &mut self,
         gateway: &GatewayPlan<'_>,
         owner: &ObjectName,
+        created: &'a str,
         listeners: &'a [Listener],
         lookup: Lookup<'_>,
     ) {
         self.known.insert(owner.clone());
         for listener in listeners {
-            let mut plan = ListenerPlan::new(gateway, owner.clone(), listener, lookup);
+            let mut plan = ListenerPlan::new(gateway, (owner.clone(), created), listener, lookup);
             let siblings = self.by_gateway.entry(gateway.name.clone()).or_default();
             if siblings.len() >= LISTENERS_MAX {
                 let message = format!("the Gateway has more than {LISTENERS_MAX} listeners");
@@ -384,7 +400,7 @@ impl<'a> Listeners<'a> {
             let same_object = |other: usize| self.all.get(other).is_some_and(|other| other.owner == plan.owner);
             let port = plan.listener.port;
             if let Some(first) = holder
-                && first.protocol != plan.protocol
+                && !may_share_port(first.protocol, plan.protocol)
             {
                 let message = format!("{} speaks another protocol at port {port}", first.owner);
                 let fault = Fault::new("ProtocolConflict", message);

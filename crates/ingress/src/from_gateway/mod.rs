@@ -6,6 +6,7 @@
 mod attach;
 mod backend_tls;
 mod backends;
+mod claims;
 mod classes;
 mod cors;
 mod filters;
@@ -25,43 +26,65 @@ mod status;
 mod streams;
 mod words;
 
+pub(crate) use claims::Claims;
 pub use classes::SUPPORTED_FEATURES;
+pub(crate) use grants::Grants;
 
 use crate::assembly::Assembly;
 use crate::cluster::Cluster;
-use crate::{Kind, Name, ObjectName};
+use crate::{Kind, Name, ObjectName, Settings, StatusWish};
 use attach::RoutePlan;
 use backend_tls::Policies;
 use backends::Backends;
-use grants::Grants;
+use gateways::GatewayPlan;
 use http::AttachedHttp;
-use listeners::Listeners;
+use listener_sets::SetPlan;
+use listeners::{Listeners, Protocol};
 use rules::HttpPlan;
 use secrets::{Lookup, by_age};
 use status::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 use streams::AttachedStream;
 
-/// Writes all of the Gateway API.
-pub(crate) fn write(assembly: &mut Assembly<'_>) {
-    let (cluster, settings) = (assembly.cluster, assembly.settings);
-    let (classes, wishes) = classes::accept(cluster, settings);
-    for wish in wishes {
-        assembly.status(wish);
-    }
-    let grants = Grants::new(&cluster.reference_grants);
-    let lookup = Lookup { cluster, grants: &grants };
-    let gateways = gateways::plan(cluster, settings, &classes, lookup);
+/// What the objects of the Gateway API ask for, before anything is written.
+pub(crate) struct Wanted<'a> {
+    classes: Vec<StatusWish>,
+    gateways: Vec<GatewayPlan<'a>>,
+    sets: Vec<SetPlan<'a>>,
+    listeners: Listeners<'a>,
+    http: Vec<AttachedHttp<'a>>,
+    /// The hosts of the ports that Ingresses use, too.
+    pub(crate) claims: Claims,
+}
+
+/// Finds out what the objects ask for.
+pub(crate) fn plan<'a>(cluster: &'a Cluster, settings: &Settings, grants: &'a Grants<'a>) -> Wanted<'a> {
+    let (names, classes) = classes::accept(cluster, settings);
+    let lookup = Lookup { cluster, grants };
+    let gateways = gateways::plan(cluster, settings, &names, lookup);
     let mut listeners = Listeners::new();
     for gateway in &gateways {
         let owner = ObjectName { kind: Kind::Gateway, name: gateway.name.clone() };
-        listeners.add(gateway, &owner, &gateway.object.spec.listeners, lookup);
+        let age = &gateway.object.metadata.creation_timestamp;
+        listeners.add(gateway, &owner, age, &gateway.object.spec.listeners, lookup);
     }
     let sets = listener_sets::add(cluster, &gateways, &mut listeners, lookup);
     listeners.find_conflicts();
-    let policies = Policies::new(cluster, lookup);
-    let backends = Backends { cluster, grants: &grants, policies: &policies };
-    let mut http = http_routes(cluster, &mut listeners);
+    let http = http_routes(cluster, &mut listeners);
+    let ports = [(settings.http_port, Protocol::Http), (settings.https_port, Protocol::Https)];
+    let claims = Claims::of(ports, &listeners, &http);
+    Wanted { classes, gateways, sets, listeners, http, claims }
+}
+
+/// Writes all of the Gateway API.
+pub(crate) fn write<'a>(assembly: &mut Assembly<'a>, wanted: Wanted<'a>, grants: &'a Grants<'a>) {
+    let (cluster, settings) = (assembly.cluster, assembly.settings);
+    let Wanted { classes, gateways, sets, mut listeners, mut http, .. } = wanted;
+    for wish in classes {
+        assembly.status(wish);
+    }
+    let policies = Policies::new(cluster, Lookup { cluster, grants });
+    let backends = Backends { cluster, grants, policies: &policies };
     let streams = stream_routes(cluster, backends, &mut listeners);
     let certificates: BTreeMap<Name, Name> = gateways
         .iter()

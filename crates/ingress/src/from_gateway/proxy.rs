@@ -123,13 +123,15 @@ fn limit_lines(
     timeouts: Option<&HttpTimeouts>,
     retry: Option<&HttpRetry>,
 ) -> Result<Vec<Directive>, Fault> {
-    let limit = |text: Option<&String>| match text {
-        None => Ok(None),
-        Some(text) => {
-            let value = milliseconds(text);
-            let value = value.ok_or_else(|| Fault::new("UnsupportedValue", format!("{text:?} is not a duration")))?;
-            Ok(Some(if value == 0 { NO_LIMIT_MS } else { value.min(NO_LIMIT_MS) }))
-        }
+    let duration = |text: Option<&String>| {
+        let value = |text: &String| {
+            milliseconds(text).ok_or_else(|| Fault::new("UnsupportedValue", format!("{text:?} is not a duration")))
+        };
+        text.map(value).transpose()
+    };
+    let limit = |text: Option<&String>| {
+        let value = duration(text)?;
+        Ok::<_, Fault>(value.map(|value| if value == 0 { NO_LIMIT_MS } else { value.min(NO_LIMIT_MS) }))
     };
     let request = limit(timeouts.and_then(|timeouts| timeouts.request.as_ref()))?;
     let attempt = limit(timeouts.and_then(|timeouts| timeouts.backend_request.as_ref()))?;
@@ -151,6 +153,11 @@ fn limit_lines(
     let mut tries = 2;
     if let Some(retry) = retry {
         tries = retry.attempts.unwrap_or(1).min(ATTEMPTS_MAX - 1) + 1;
+        // The attempts of a rule do not depend on the number of Pods.
+        add("next_upstream_again", "on".to_owned());
+        if let Some(pause) = duration(retry.backoff.as_ref())?.filter(|pause| *pause > 0) {
+            add("next_upstream_pause", format!("{}ms", pause.min(NO_LIMIT_MS)));
+        }
         conditions.extend(["timeout".to_owned(), "non_idempotent".to_owned()]);
         for code in &retry.codes {
             if !RETRY_STATUSES.contains(code) {

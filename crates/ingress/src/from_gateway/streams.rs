@@ -3,14 +3,14 @@
 use super::attach::{RouteFaults, RouteHead, RoutePlan};
 use super::backends::{Backend, Backends};
 use super::hostname::{covers, precision};
-use super::listeners::{ListenerPlan, Listeners, Protocol};
+use super::listeners::{ListenerPlan, Listeners, Protocol, may_share_port};
 use super::status::Fault;
 use crate::assembly::{Assembly, BackendWish, Conflict, Place, Target, UpstreamName};
 use crate::objects::routes::{BackendRef, StreamRule, TcpRoute, TlsRoute, UdpRoute};
 use crate::tree::Origin;
-use crate::{EndpointSource, Kind, ObjectName};
+use crate::{EndpointSource, Kind};
 use conf::tree::Directive;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Largest weight in an upstream.
 const WEIGHT_MAX: u32 = 1000;
@@ -111,7 +111,7 @@ pub(crate) fn write(
             }
         }
     }
-    open_for_passing(assembly, listeners);
+    open(assembly, listeners);
     for (index, hosts) in names {
         let Some(plan) = listeners.all.get(index).filter(|plan| plan.is_programmed()) else { continue };
         let Some(protocol) = plan.protocol else { continue };
@@ -130,32 +130,26 @@ pub(crate) fn write(
             plan.set_conflict(Fault::new("ProtocolConflict", format!("{} has {}", conflict.winner, conflict.what)));
         }
     }
-    refuse_other_names(assembly, listeners);
+    close_unrouted(assembly, listeners);
 }
 
-/// Without this, the first server of a port would take the names that none has.
-fn refuse_other_names(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
-    let decrypted = |plan: &&ListenerPlan<'_>| plan.is_programmed() && plan.protocol == Some(Protocol::TlsTerminate);
-    let spots: BTreeSet<_> = { listeners.all.iter() }
-        .filter(decrypted)
-        .map(|plan| (plan.listen.first().copied(), plan.listener.port))
-        .filter(|spot| !assembly.has_port(*spot))
-        .collect();
-    let own = assembly.own();
-    for spot in spots {
-        let addresses = assembly.listen_addresses(spot);
-        let listens = addresses.iter().map(|address| own.line("listen", [address.as_str(), "ssl", "default_server"]));
-        // Each server needs a handler, even if no connection reaches it.
-        let lines = listens.chain([own.line("ssl_reject_handshake", ["on"]), own.line("return", [""])]).collect();
-        assembly.stream.push(own.block::<&str>("server", [], lines));
+/// A listener without routes is open: it closes connections or refuses handshakes, as it does for names that no route has.
+fn open(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
+    for plan in listeners.all.iter().filter(|plan| plan.is_programmed()) {
+        let spot = (plan.listen.first().copied(), plan.listener.port);
+        match plan.protocol {
+            Some(Protocol::TlsPassthrough) => assembly.open_for_passing(spot),
+            Some(Protocol::TlsTerminate) => assembly.open_for_ending(spot, &plan.hostname),
+            _ => {}
+        }
     }
 }
 
-/// A listener without routes is open: it closes connections, as it does for names that no route has.
-fn open_for_passing(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
+/// At a port with both modes of TLS, hostnames of listeners that pass it through are theirs, even without a route.
+fn close_unrouted(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
     for plan in listeners.all.iter().filter(|plan| plan.is_programmed()) {
         if plan.protocol == Some(Protocol::TlsPassthrough) {
-            assembly.open_for_passing((plan.listen.first().copied(), plan.listener.port));
+            assembly.close_unrouted(&plan.owner, (plan.listen.first().copied(), plan.listener.port), &plan.hostname);
         }
     }
 }
@@ -165,7 +159,9 @@ fn is_own(listeners: &Listeners<'_>, index: usize, hostname: &str) -> bool {
     let Some(own) = listeners.all.get(index) else { return false };
     let rivals = listeners.all.iter().enumerate().filter(|(_, each)| {
         each.is_programmed()
-            && (each.listen == own.listen && each.listener.port == own.listener.port && each.protocol == own.protocol)
+            && each.listen == own.listen
+            && each.listener.port == own.listener.port
+            && may_share_port(each.protocol, own.protocol)
             && covers(&each.hostname, hostname)
     });
     rivals.max_by_key(|(_, each)| precision(&each.hostname)).is_some_and(|(best, _)| best == index)
@@ -199,28 +195,10 @@ fn connect(
                 Some(upstream) => origin.line("proxy_pass", [upstream]),
                 None => origin.line("return", [""]),
             });
-            terminate(assembly, owner, spot, lines)
+            assembly.end_tls_at(owner, spot, hostname, lines)
         }
         Some(Protocol::Http | Protocol::Https) | None => Ok(()),
     }
-}
-
-/// A server for one name of a port with TLS.
-fn terminate(
-    assembly: &mut Assembly<'_>,
-    owner: &ObjectName,
-    spot: crate::assembly::Spot,
-    lines: Vec<Directive>,
-) -> Result<(), Conflict> {
-    if assembly.has_port(spot) {
-        return Err(Conflict { winner: assembly.own_name(), what: format!("port {}", spot.1) });
-    }
-    let origin = assembly.origin(owner);
-    let addresses = assembly.listen_addresses(spot);
-    let listens = addresses.iter().map(|address| origin.line("listen", [address.as_str(), "ssl"]));
-    let block = origin.block::<&str>("server", [], listens.chain(lines).collect());
-    assembly.stream.push(block);
-    Ok(())
 }
 
 fn certificate_lines(assembly: &mut Assembly<'_>, origin: Origin, plan: &ListenerPlan<'_>) -> Vec<Directive> {

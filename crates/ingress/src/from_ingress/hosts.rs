@@ -1,8 +1,9 @@
 //! Hosts: gathered from the rules of all Ingresses, then written as servers.
 
 use super::{Remembering, Served, backends, locations};
-use crate::assembly::{Assembly, BackendWish, Listen, Matcher, ServerId, Target};
+use crate::assembly::{Assembly, BackendWish, Conflict, Listen, Matcher, ServerId, Target};
 use crate::config_map::Global;
+use crate::from_gateway::Claims;
 use crate::objects::networking::{HttpIngressPath, IngressBackend};
 use crate::{Level, Name, ObjectName, value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,29 +246,53 @@ pub(super) fn write(
     assembly: &mut Assembly<'_>,
     global: &Global,
     served: &[Served],
-    hosts: BTreeMap<String, Host>,
+    (hosts, claims): (BTreeMap<String, Host>, &Claims),
     memory: &mut Option<Remembering>,
 ) -> BTreeMap<String, ObjectName> {
     let settings = assembly.settings;
-    let listens = [Listen { port: settings.http_port, tls: false }, Listen { port: settings.https_port, tls: true }];
+    let all = [Listen { port: settings.http_port, tls: false }, Listen { port: settings.https_port, tls: true }];
     let mut written = Vec::new();
     for (name, host) in hosts {
-        let Some(first) = host.ingresses.first() else { continue };
-        let owner = served[*first].name.clone();
-        match assembly.server(&listens, &name, &owner) {
+        let Some(first) = host.ingresses.first().map(|index| &served[*index]) else { continue };
+        let listens = unclaimed(assembly, claims, served, all, &name, &host);
+        if listens.is_empty() {
+            continue;
+        }
+        match assembly.server(&listens, &name, &first.name) {
             Ok(id) => {
                 shared_server(assembly, global, served, id, (&name, &host), memory);
-                written.push((id, name, host));
+                written.push((id, name, host, listens));
             }
-            Err(conflict) => assembly.report(&owner, &conflict),
+            Err(conflict) => assembly.report(&first.name, &conflict),
         }
     }
-    fallback(assembly, &listens);
+    fallback(assembly, claims, all);
     // Further names come after all hosts, so that a rule always wins over an alias.
-    for (id, name, host) in &written {
-        aliases(assembly, served, listens, *id, name, host);
+    for (id, name, host, listens) in &written {
+        aliases(assembly, claims, served, listens, *id, name, host);
     }
-    written.into_iter().map(|(_, name, host)| (name, host.ingresses_first(served))).collect()
+    written.into_iter().map(|(_, name, host, _)| (name, host.ingresses_first(served))).collect()
+}
+
+/// The ports at which no older object of the Gateway API has the host. The Ingresses of the host hear of the others.
+fn unclaimed(
+    assembly: &mut Assembly<'_>,
+    claims: &Claims,
+    served: &[Served],
+    all: [Listen; 2],
+    name: &str,
+    host: &Host,
+) -> Vec<Listen> {
+    let created = host.ingresses.first().map_or("", |index| &served[*index].ingress.metadata.creation_timestamp);
+    let winner = |listen: &Listen| claims.older(listen.port, name, created).cloned();
+    for (listen, winner) in all.iter().filter_map(|listen| Some((listen, winner(listen)?))) {
+        let what = format!("host \"{name}\" at port {}", listen.port);
+        let conflict = Conflict { winner, what };
+        for index in &host.ingresses {
+            assembly.report(&served[*index].name, &conflict);
+        }
+    }
+    all.into_iter().filter(|listen| winner(listen).is_none()).collect()
 }
 
 /// Writes a host, or its contents of the translation before.
@@ -323,6 +348,12 @@ fn passthrough(assembly: &mut Assembly<'_>, served: &[Served], name: &str, host:
     let Some(path) = host.paths.iter().find(|path| path.path == "/" && served[path.ingress].plan.passthrough) else {
         return;
     };
+    // Names of all hosts are in one table, and an object of the Gateway API may have the port.
+    assembly.entangle();
+    let port = assembly.settings.https_port;
+    if !assembly.has_host(port, name) {
+        return;
+    }
     let it = &served[path.ingress];
     if !assembly.settings.ssl_passthrough || name.is_empty() {
         let message = "\"ssl-passthrough\" needs a host, and the flag --enable-ssl-passthrough";
@@ -335,19 +366,18 @@ fn passthrough(assembly: &mut Assembly<'_>, served: &[Served], name: &str, host:
     };
     let wish = BackendWish { targets: vec![target], stream: true, ..BackendWish::default() };
     let upstream = assembly.upstream(&it.name, &wish);
-    // Names of all hosts are in one table.
-    assembly.entangle();
-    let port = assembly.settings.https_port;
     if let Err(conflict) = assembly.pass_through(&it.name, port, name, &upstream) {
         assembly.report(&it.name, &conflict);
     }
 }
 
 /// `--default-backend-service` answers for hosts that no Ingress names.
-fn fallback(assembly: &mut Assembly<'_>, listens: &[Listen]) {
+fn fallback(assembly: &mut Assembly<'_>, claims: &Claims, all: [Listen; 2]) {
     let Some(name) = &assembly.settings.default_backend else { return };
     let owner = assembly.own_name();
-    if assembly.has_host(listens[0].port, "") {
+    let is_free = |listen: &Listen| !assembly.has_host(listen.port, "") && !claims.has(listen.port, "");
+    let listens: Vec<Listen> = all.into_iter().filter(is_free).collect();
+    if listens.is_empty() {
         return;
     }
     let backend = match backends::of_service(assembly, name, None, false, false) {
@@ -357,7 +387,7 @@ fn fallback(assembly: &mut Assembly<'_>, listens: &[Listen]) {
     let wish = BackendWish { targets: vec![Target { place: backend.place, weight: 1 }], ..BackendWish::default() };
     let upstream = assembly.upstream(&owner, &wish);
     let origin = assembly.own();
-    if let Ok(id) = assembly.server(listens, "", &owner)
+    if let Ok(id) = assembly.server(&listens, "", &owner)
         && let Ok(location) = assembly.server_mut(id).location(Matcher::Prefix("/".into()), &owner, origin)
     {
         location.directives.push(origin.line("proxy_pass", [format!("http://{upstream}")]));
@@ -366,16 +396,21 @@ fn fallback(assembly: &mut Assembly<'_>, listens: &[Listen]) {
 
 fn aliases(
     assembly: &mut Assembly<'_>,
+    claims: &Claims,
     served: &[Served],
-    listens: [Listen; 2],
+    listens: &[Listen],
     id: ServerId,
     name: &str,
     host: &Host,
 ) {
+    let is_claimed = |name: &str| listens.iter().any(|listen| claims.has(listen.port, &name.to_ascii_lowercase()));
     for index in &host.ingresses {
         let it = &served[*index];
         for alias in &it.plan.aliases {
-            if let Err(conflict) = assembly.alias(id, alias) {
+            if is_claimed(alias) {
+                let message = format!("\"server-alias\": a Gateway or a route already has host \"{alias}\"");
+                assembly.find(&it.name, Level::Warning, "Conflict", message);
+            } else if let Err(conflict) = assembly.alias(id, alias) {
                 let message = format!("\"server-alias\": {} already has {}", conflict.winner, conflict.what);
                 assembly.find(&it.name, Level::Warning, "Conflict", message);
             }
@@ -384,12 +419,13 @@ fn aliases(
             continue;
         }
         let other = name.strip_prefix("www.").map_or_else(|| format!("www.{name}"), str::to_owned);
-        if assembly.has_host(listens[0].port, &other) || !value::is_host(&other) {
+        let is_taken = listens.iter().any(|listen| assembly.has_host(listen.port, &other)) || is_claimed(&other);
+        if is_taken || !value::is_host(&other) {
             continue;
         }
         let certificate = assembly.server_mut(id).certificate.clone();
         let origin = assembly.origin(&it.name);
-        if let Ok(other) = assembly.server(&listens, &other, &it.name) {
+        if let Ok(other) = assembly.server(listens, &other, &it.name) {
             let draft = assembly.server_mut(other);
             draft.certificate = certificate;
             draft.directives.push(origin.line("return", ["308", &format!("$pass_access_scheme://{name}$request_uri")]));

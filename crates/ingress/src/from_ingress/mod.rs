@@ -19,6 +19,7 @@ pub(crate) use memory::Remembering;
 use crate::annotations::{self, Plan};
 use crate::assembly::Assembly;
 use crate::config_map::{self, Global};
+use crate::from_gateway::Claims;
 use crate::objects::networking::Ingress;
 use crate::{Kind, Level, ObjectName, value};
 use std::sync::Arc;
@@ -34,11 +35,11 @@ pub(crate) struct Served {
 }
 
 /// Writes what the `ConfigMap`s and the Ingresses of the cluster ask for.
-pub(crate) fn write(assembly: &mut Assembly<'_>, memory: &mut Option<Remembering>) {
+pub(crate) fn write(assembly: &mut Assembly<'_>, claims: &Claims, memory: &mut Option<Remembering>) {
     let global = config_map::write(assembly);
     let served = served(assembly, &global, memory);
     let hosts = hosts::gather(assembly, &served);
-    let owners = hosts::write(assembly, &global, &served, hosts, memory);
+    let owners = hosts::write(assembly, &global, &served, (hosts, claims), memory);
     certificates::write(assembly, &served, &owners);
     streams::write(assembly, &global);
 }

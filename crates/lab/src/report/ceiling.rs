@@ -20,9 +20,20 @@ const FLAT_SHARE: f64 = 0.04;
 /// states.
 const NEAR_SHARE: f64 = 0.08;
 
-/// A sentence for each arm and port whose number of sockets was at a ceiling in the typical round.
+/// A ceiling that one or several arms have reached.
+#[derive(PartialEq)]
+struct Ceiling<'r> {
+    probe: &'r str,
+    host: &'r str,
+    port: u16,
+    range: (u32, u32),
+    /// What the number of sockets is of the number of ports.
+    part: &'static str,
+}
+
+/// A sentence for each ceiling that the number of sockets on a port has reached, with the arms in whose typical round it did.
 pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
-    let mut sentences = Vec::new();
+    let mut ceilings: Vec<(Ceiling<'_>, Vec<(&str, f64)>)> = Vec::new();
     for arm in arms.iter() {
         let (Some(sample), Some(setting)) =
             (arm.typical(), record.experiment.arms.iter().find(|known| known.name == arm.name))
@@ -32,25 +43,50 @@ pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
         for probe in &record.experiment.probes {
             let Probe::Port { name, host, port } = probe else { continue };
             let Some(level) = plateau(sample, name) else { continue };
-            let (first, last) = range(record, setting, host);
-            let ports = f64::from(last.saturating_sub(first)) + 1.0;
-            let share = level / ports;
-            let part = match share {
-                share if (share - 1.0).abs() <= NEAR_SHARE => "as many as",
-                share if (share - 0.5).abs() <= NEAR_SHARE / 2.0 => {
-                    "half of (connect() tries every second one first, and those whose other end closed first are free again)"
-                }
-                _ => continue,
-            };
-            let [level, ports] = [level, ports].map(|value| shown(value, &Unit::of("")));
-            sentences.push(format!(
-                "{}: the sockets on port {port} ({name}) stayed at {level}, {part} the {ports} ports {first}–{last} that host {host} \
-                 has towards one destination. This plateau is a ceiling, not a load: more requests could not have shown more.",
-                arm.name
-            ));
+            let range = range(record, setting, host);
+            let Some(part) = part_of(level, range) else { continue };
+            let ceiling = Ceiling { probe: name, host, port: *port, range, part };
+            let reached = (arm.name, level);
+            match ceilings.iter_mut().find(|(known, _)| *known == ceiling) {
+                Some((_, by)) => by.push(reached),
+                None => ceilings.push((ceiling, vec![reached])),
+            }
         }
     }
-    sentences
+    ceilings.iter().map(|(ceiling, by)| ceiling.sentence(by)).collect()
+}
+
+fn ports_of((first, last): (u32, u32)) -> f64 {
+    f64::from(last.saturating_sub(first)) + 1.0
+}
+
+/// What this number of sockets is of the ports of a range, if it is a ceiling.
+fn part_of(level: f64, range: (u32, u32)) -> Option<&'static str> {
+    match level / ports_of(range) {
+        share if (share - 1.0).abs() <= NEAR_SHARE => Some("as many as"),
+        share if (share - 0.5).abs() <= NEAR_SHARE / 2.0 => Some(
+            "half of (connect() tries every second one first, and those whose other end closed first are free again)",
+        ),
+        _ => None,
+    }
+}
+
+impl Ceiling<'_> {
+    /// `by`: the arms, and their numbers of sockets.
+    fn sentence(&self, by: &[(&str, f64)]) -> String {
+        let Self { probe, host, port, range: (first, last), part } = self;
+        let number = |value| shown(value, &Unit::of(""));
+        let arms: Vec<&str> = by.iter().map(|(arm, _)| *arm).collect();
+        let least = number(by.iter().map(|(_, level)| *level).fold(f64::INFINITY, f64::min));
+        let most = number(by.iter().map(|(_, level)| *level).fold(0.0, f64::max));
+        let level = if least == most { most } else { format!("{least} to {most}") };
+        let ports = number(ports_of(self.range));
+        format!(
+            "{}: the sockets on port {port} ({probe}) stayed at {level}, {part} the {ports} ports {first}–{last} that host {host} \
+             has towards one destination. This plateau is a ceiling, not a load: more requests could not have shown more.",
+            arms.join(", ")
+        )
+    }
 }
 
 /// The level in the last half of the load, if it is constant.

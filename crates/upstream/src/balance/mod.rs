@@ -133,6 +133,11 @@ impl Selection {
         self.tried_beyond.get(peer / 64 - 1).is_some_and(|word| word & (1 << (peer % 64)) != 0)
     }
 
+    /// Whether a peer was picked. The only peer of a group is not recorded, since it can be picked again.
+    pub fn has_begun(&self) -> bool {
+        self.tried != 0 || !self.tried_beyond.is_empty()
+    }
+
     fn mark(&mut self, peer: usize) {
         if peer < 64 {
             self.tried |= 1 << peer;
@@ -273,6 +278,15 @@ impl Group {
             !is_drained && peer.is_usable(selection, now)
         };
         self.only_peer().is_none() && self.primary.peers.iter().chain(&self.backup.peers).any(may_go)
+    }
+
+    /// Whether a request that failed at this peer would get one if it began its selection anew. The failure takes the peer out if
+    /// it counts (`max_fails`). `bound` is that of [`Inputs`].
+    pub fn may_repeat(&self, failed: usize, bound: &[u8], now: Millis) -> bool {
+        let mut others = Selection::default();
+        others.mark(failed);
+        let is_kept = self.spec(failed).is_some_and(|spec| spec.max_fails == 0);
+        self.only_peer().is_some() || is_kept || self.has_another(&others, bound, now)
     }
 
     /// Whether any peer would take another exchange.

@@ -271,15 +271,49 @@ impl<'p, C: Send> TunnelPermit<'p, C> {
     pub fn peer(&self) -> Option<PeerId> {
         self.pool.peer_id(self.peer)
     }
-
-    /// The group's name and the peer's address. Off the request path.
-    pub fn names(&self) -> Option<(Box<str>, super::PeerAddress)> {
-        self.pool.name_of_peer(self.group, self.peer)
-    }
 }
 
 impl<C: Send> Drop for TunnelPermit<'_, C> {
     fn drop(&mut self) {
         self.pool.release_connection(self.group, self.peer);
+    }
+}
+
+/// What a [`TunnelPermit`] counts, for an owner that need not refer to the pool: there may be a million tunnels.
+#[derive(Debug)]
+#[must_use = "the tunnel counts until its permit is resumed and dropped"]
+pub struct TunnelCount {
+    group: u16,
+    peer: u16,
+}
+
+impl<C: Send> TunnelPermit<'_, C> {
+    /// Leaves the tunnel counted; its owner calls [`TunnelCount::resume`] when it ends.
+    pub fn into_count(self) -> TunnelCount {
+        let count = TunnelCount { group: self.group, peer: self.peer };
+        std::mem::forget(self);
+        count
+    }
+}
+
+impl TunnelCount {
+    /// The inverse of [`TunnelPermit::into_count`], with the same pool.
+    pub fn resume<C: Send>(self, pool: &Pool<C>) -> TunnelPermit<'_, C> {
+        TunnelPermit::new(pool, self.group, self.peer)
+    }
+
+    /// Its group.
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group)
+    }
+
+    /// Its peer.
+    pub fn peer<C: Send>(&self, pool: &Pool<C>) -> Option<PeerId> {
+        pool.peer_id(self.peer)
+    }
+
+    /// The group's name and the peer's address. Off the request path.
+    pub fn names<C: Send>(&self, pool: &Pool<C>) -> Option<(Box<str>, super::PeerAddress)> {
+        pool.name_of_peer(self.group, self.peer)
     }
 }

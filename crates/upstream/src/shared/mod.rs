@@ -37,7 +37,7 @@ pub use contradiction::Contradiction;
 pub use group::{GroupCounts, GroupId, GroupLimits, GroupSnapshot, PeerId, PeerLimits, PeerSnapshot};
 pub use idle::{EXPIRIES_MAX, Inspection};
 pub use key::{KeyId, PoolKey, TableFull, TlsIdentity};
-pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelPermit};
+pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelCount, TunnelPermit};
 pub use seek::Seeker;
 pub use shard::{IdleToken, Meta};
 pub use table::WORKERS_MAX;

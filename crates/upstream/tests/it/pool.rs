@@ -241,11 +241,12 @@ fn max_connections_counts_leases_connects_idle_and_tunnels() {
     let leased = scene.opened(W0, "leased", Millis(0));
     let Open::Connect { permit: connecting, .. } = scene.pool.open(W1, scene.key) else { panic!("one of three") };
     let (_, tunnel) = scene.opened(W0, "tunnel", Millis(0)).into_tunnel();
+    let tunnel = tunnel.into_count();
     assert!(matches!(scene.pool.open(W0, scene.key), Open::Full { limit: Full::Connections, .. }));
     drop(connecting);
     let Open::Connect { permit, .. } = scene.pool.open(W0, scene.key) else { panic!("the connect was given up") };
     drop(permit);
-    drop(tunnel);
+    drop(tunnel.resume(&scene.pool));
     assert_eq!(scene.snapshot().connections, 1);
     let _ = leased.discard(DiscardReason::Error);
     scene.assert_balance(0);

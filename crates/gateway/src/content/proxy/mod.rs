@@ -2,6 +2,7 @@
 //! passes on the response's body, and `upstream::retry` decides which failure leads to another attempt.
 
 pub(crate) mod accel;
+pub(crate) mod again;
 pub(crate) mod application;
 pub(crate) mod attempt;
 pub(crate) mod behind;
@@ -29,6 +30,7 @@ use crate::connector::pending::ConnectionKey;
 use crate::connector::tries::{TriesPlan, judge_attempt, outcome_of, report};
 use crate::content::cache::CacheUse;
 use crate::content::cache::lookup::Consulted;
+use crate::content::proxy::again::pause_ms;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::sticky::LearnAt;
 use crate::exchange::Exchange;
@@ -40,7 +42,7 @@ use crate::exchange::view::ExchangeView;
 use crate::registry::generation::BoundProxy;
 use crate::registry::group::{BoundPeer, HeldPeers, PeerSet};
 use crate::upstream::outgoing_body::OutgoingBody;
-use reactor::Millis;
+use reactor::{Millis, Woken};
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use upstream::balance::{Outcome, Seat};
@@ -260,6 +262,9 @@ impl Exchange {
                     if let Some(tried) = self.after_failure(plan, index, failure, verdict, tries) {
                         return tried;
                     }
+                    if self.pause_tries(plan, tries).await == Woken::PeerGone {
+                        return Tried::Step(self.client_left());
+                    }
                 }
             }
         }
@@ -292,7 +297,12 @@ impl Exchange {
             let random = if wants_chance { this.chance() } else { 0 };
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
-        let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
+        let Chosen { index, seat } = loop {
+            match choose(this, &plan.group, &mut tries.choice, inputs).await {
+                Err(NoPeer::NoLive) if tries.begin_again(plan) => {}
+                chosen => break chosen?,
+            }
+        };
         self.upstream.take_seat(seat);
         Ok(index)
     }
@@ -360,12 +370,11 @@ impl Exchange {
     /// The retry policy's verdict on a failed attempt, or on a status that may be listed.
     pub(crate) fn judge(&self, plan: &BoundProxy, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
         let balance = tries.set(plan).map(|set| &set.balance);
-        let mut tries_max = plan.tries_max;
+        let mut tries_max = plan.tries.most;
+        let failed = self.upstream.attempts().last().map(|attempt| attempt.peer as usize);
         // The application's own response is more useful than the error that no other peer is left.
         if matches!(failure, Failure::Status(_))
-            && balance.is_some_and(|balance| {
-                !balance.has_another(&tries.choice.selection, &tries.choice.bound, self.thread.pool_now())
-            })
+            && balance.is_some_and(|balance| !tries.has_another(plan, balance, failed, self.thread.pool_now()))
         {
             tries_max = tries.made;
         }
@@ -378,12 +387,14 @@ impl Exchange {
             proved_unsent: sent.proved_unsent,
             fresh_retry_used: tries.fresh_used,
             attempts_left: 0,
-            elapsed_ms: self.thread.reactor.now().since(tries.first_at),
+            // Without the time for the pause there is no time for another attempt.
+            elapsed_ms: self.thread.reactor.now().since(tries.first_at).saturating_add(pause_ms(plan)),
         };
         let allowed = TriesPlan {
             conditions: plan.conditions,
             tries_max,
-            timeout_ms: plan.tries_timeout_ms,
+            again: plan.tries.again,
+            timeout_ms: plan.tries.timeout_ms,
             retry_unsent: plan.retry_unsent,
         };
         judge_attempt(allowed, balance.map(|balance| &**balance), tries.made, failure, attempt)

@@ -129,13 +129,11 @@ impl Exchange {
         let Some(up) = up.into_connection() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
-        match (sent, up.into_tunnel()) {
-            (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
+        match (sent, up.into_tunnel(Arc::clone(&plan.tunnel))) {
+            (Ok(()), Some(upstream)) => AttemptEnd::Tunnel(Box::new(TunnelStart {
                 upstream,
-                permit,
                 ahead: Vec::new(),
                 early,
-                plan: Arc::clone(&plan.tunnel),
                 has_frames,
                 paces: None,
                 record: None,

@@ -292,7 +292,8 @@ impl Binding<'_> {
 
     fn bound_tunnel(&self, plan: &TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
         let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
-        Arc::new(BoundTunnel { plan: plan.clone(), error_log, route, generation: self.known.generations })
+        let (generation, registry) = (self.known.generations, self.registry);
+        Arc::new(BoundTunnel { plan: plan.clone(), error_log, route, generation, registry })
     }
 
     /// Server and location of these proxies.

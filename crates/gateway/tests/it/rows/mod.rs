@@ -26,6 +26,7 @@ mod requests_sequence;
 mod responses_body;
 mod responses_head;
 mod retry;
+mod retry_again;
 mod saved;
 mod seeking;
 mod sharing;

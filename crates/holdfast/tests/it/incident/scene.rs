@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use testkit::{Running, Talk};
 
 /// What an upstream does with a request.
@@ -244,14 +244,16 @@ impl Recorder {
 
     /// Waits for this many more samples.
     pub(super) fn record(&self, count: usize) {
-        let before = self.samples().len();
+        // An hour of samples is not read each time.
+        let begun_ms = u64::try_from(UNIX_EPOCH.elapsed().expect("after 1970").as_millis()).expect("in range");
+        let more = || read(&self.path(), begun_ms, u64::MAX).map_or(0, |recording| recording.samples.len());
         let mut read_bytes = 0;
         until("samples are recorded", || {
             let errors = std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
             assert!(!errors.contains("failed"), "{errors}");
             // Reading the recording takes longer than looking whether it has grown.
             let bytes = self.bytes();
-            bytes != std::mem::replace(&mut read_bytes, bytes) && self.samples().len() >= before + count
+            bytes != std::mem::replace(&mut read_bytes, bytes) && more() >= count
         });
     }
 

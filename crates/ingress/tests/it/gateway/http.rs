@@ -207,6 +207,16 @@ fn http_route_timeouts_and_retries() {
     let outcome = World::new().add(route("r", timed(retry))).clean();
     outcome.has("proxy_next_upstream error timeout non_idempotent http_500 http_503;");
     outcome.has("proxy_next_upstream_tries 4;");
+    outcome.has("proxy_next_upstream_again on;");
+    outcome.has_not("proxy_next_upstream_pause");
+    let retry = json!({ "retry": { "attempts": 2, "backoff": "1s500ms" } });
+    let outcome = World::new().add(route("r", timed(retry))).clean();
+    outcome.has("proxy_next_upstream_tries 3;");
+    outcome.has("proxy_next_upstream_pause 1500ms;");
+    let outcome = World::new().add(route("r", timed(json!({ "retry": { "backoff": "0s" } })))).clean();
+    outcome.has_not("proxy_next_upstream_pause");
+    let outcome = World::new().add(route("r", timed(json!({ "retry": { "backoff": "soon" } })))).clean();
+    assert_eq!(outcome.route(Kind::HttpRoute, "infra/r", "Accepted"), no("UnsupportedValue"));
     let outcome = World::new().add(route("r", timed(json!({ "retry": { "codes": [418] } })))).clean();
     assert_eq!(outcome.route(Kind::HttpRoute, "infra/r", "Accepted"), no("UnsupportedValue"));
 }

@@ -4,6 +4,7 @@
 mod admission;
 mod filters;
 mod http;
+mod ingresses;
 mod listeners;
 mod policies;
 mod routes;
@@ -72,6 +73,7 @@ impl World {
             "BackendTLSPolicy" => backend_tls_policies,
             "Service" => services,
             "Secret" => secrets,
+            "Ingress" => ingresses,
             "ConfigMap" => config_maps,
             "Namespace" => namespaces,
         }

@@ -92,18 +92,75 @@ fn tls_of_names_without_a_route_or_a_backend_is_refused() {
     of(&[], "app").has("server_name ~^;");
 }
 
+fn ending(name: &str, hostname: &str) -> Value {
+    let tls = json!({ "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] });
+    with(listener(name, "TLS", 8443), json!({ "hostname": hostname, "tls": tls }))
+}
+
 #[test]
-fn tls_modes_of_one_port_are_in_conflict() {
-    let decrypted = with(
-        listener("end", "TLS", 8443),
-        json!({ "hostname": "a.b", "tls": { "certificateRefs": [{ "name": "cert" }] } }),
-    );
-    let outcome =
-        World::empty().add(certificate("infra", "cert")).add(gateway("gw", json!([decrypted, passing("c.d")]))).clean();
+fn tls_route_mixed_termination_same_namespace() {
+    let outcome = World::empty()
+        .add(certificate("infra", "cert"))
+        .add(gateway("gw", json!([ending("end", "tls.example.com"), passing("abc.example.com")])))
+        .add(at("TLSRoute", "passed", &["abc.example.com"], to(&[("app", 1)], 8080)))
+        .add(at("TLSRoute", "ended", &["tls.example.com"], to(&[("app2", 1)], 8080)))
+        .clean();
     for name in ["end", "tls"] {
-        assert_eq!(outcome.listener("infra/gw", name, "Accepted"), no("ProtocolConflict"), "{name}");
-        assert_eq!(outcome.listener_json("infra/gw", name)["supportedKinds"], json!([]), "{name}");
+        assert_eq!(outcome.listener("infra/gw", name, "Accepted"), yes("Accepted"), "{name}");
+        assert_eq!(outcome.listener_json("infra/gw", name)["attachedRoutes"], 1, "{name}");
     }
+    // The port gives each connection to one of two listeners inside: 8442 ends TLS.
+    outcome.has("listen 8443;");
+    outcome.has("pass $hf_next_8443;");
+    outcome.has("tls.example.com 127.0.0.1:8442;");
+    outcome.has("default 127.0.0.1:8442;");
+    outcome.has("listen 127.0.0.1:8442 ssl;");
+    outcome.has("listen 127.0.0.1:8442 ssl default_server;");
+    outcome.has("proxy_pass infra_app2_8080;");
+    outcome.has("abc.example.com infra_app_8080;");
+    outcome.has_not("listen 8443 ssl");
+}
+
+#[test]
+fn the_more_exact_hostname_decides_the_tls_mode() {
+    let of = |listeners: Value| {
+        World::empty()
+            .add(certificate("infra", "cert"))
+            .add(gateway("gw", listeners))
+            .add(at("TLSRoute", "r", &[], to(&[("app", 1)], 8080)))
+            .clean()
+    };
+    // Only the names of its own listener are passed on by each server.
+    let outcome = of(json!([ending("end", "a.example.com"), passing("*.example.com")]));
+    outcome.has("a.example.com 127.0.0.1:8442;");
+    outcome.has("*.example.com 127.0.0.1:8441;");
+    outcome.has("server_name a.example.com;");
+    let outcome = of(json!([ending("end", "*.example.com"), passing("a.example.com")]));
+    outcome.has("a.example.com 127.0.0.1:8441;");
+    outcome.has("a.example.com infra_app_8080;");
+    outcome.has("*.example.com 127.0.0.1:8442;");
+    outcome.has("server_name *.example.com;");
+    // Without a route, its connections are closed, not taken by the other mode.
+    let outcome = World::empty()
+        .add(certificate("infra", "cert"))
+        .add(gateway("gw", json!([ending("end", ""), passing("a.example.com")])))
+        .add(at("TLSRoute", "r", &["b.example.com"], to(&[("app", 1)], 8080)))
+        .clean();
+    outcome.has("a.example.com 127.0.0.1:8441;");
+    outcome.has("a.example.com \"\";");
+    outcome.has("b.example.com 127.0.0.1:8442;");
+}
+
+#[test]
+fn one_hostname_has_one_tls_mode() {
+    let outcome = World::empty()
+        .add(certificate("infra", "cert"))
+        .add(gateway("gw", json!([ending("end", "a.b"), passing("a.b"), ending("other", "c.d")])))
+        .clean();
+    for name in ["end", "tls"] {
+        assert_eq!(outcome.listener("infra/gw", name, "Accepted"), no("HostnameConflict"), "{name}");
+    }
+    assert_eq!(outcome.listener("infra/gw", "other", "Accepted"), yes("Accepted"));
 }
 
 #[test]
