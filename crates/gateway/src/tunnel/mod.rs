@@ -44,7 +44,7 @@ enum Flow {
     Closed,
 }
 
-/// A tunnel. A million of them cost a million times its size; docs/guide/million-tunnels.md says what each byte is for.
+/// A tunnel. A million of them cost a million times its size: what few tunnels need is in `extras`.
 pub(crate) struct Tunnel {
     pub(crate) downstream: ClientEnd,
     upstream: Bound,
