@@ -1,5 +1,5 @@
 //! `cargo xtask test`: the README's test command. It fetches what the tests need besides cargo and runs the whole
-//! suite: unit and integration tests in two lanes (`lanes`), documentation tests, then the loom models of the crates that
+//! suite in two lanes (`lanes`): unit and integration tests, documentation tests, and the loom models of the crates that
 //! have some. A failed program does not stop the others. `--long` runs the tests that take hours instead (`long`).
 
 mod lanes;
@@ -8,10 +8,11 @@ mod programs;
 mod repeated;
 mod skipped;
 
-use crate::workspace::{Workspace, find_program, heading, output_of, run};
+use crate::workspace::{Workspace, find_program, heading, output_of};
 use crate::{metadata, peers};
 use anyhow::{Result, bail};
 use lanes::Outcome;
+use programs::Program;
 use skipped::run_and_collect;
 use std::io;
 use std::path::Path;
@@ -66,10 +67,13 @@ fn run_whole(workspace: &Workspace, peers: &Path) -> Result<Outcome> {
     for program in &mut programs {
         program.command.env("HOLDFAST_PEERS", peers);
     }
+    let mut examples = workspace.cargo();
+    examples.args(["test", "--doc", "--no-fail-fast"]).args(WHOLE);
+    programs.push(Program { name: "examples in the documentation".to_owned(), command: examples });
+    let (models, without) = loom_models(workspace)?;
+    programs.extend(models);
     let mut outcome = lanes::run(programs, &Mutex::new(io::stdout()))?;
-    heading("examples in the documentation");
-    note(&mut outcome.failed, run(workspace.cargo().args(["test", "--doc", "--no-fail-fast"]).args(WHOLE)));
-    run_loom_models(workspace, &mut outcome.failed)?;
+    outcome.failed.extend(without);
     Ok(outcome)
 }
 
@@ -101,7 +105,9 @@ fn check_build_needs() -> Result<()> {
 
 /// Loom explores the interleavings of a model. A crate that declares loom is built again with `--cfg loom`, and its
 /// tests under that `cfg` are run. The `cfg` affects all dependencies, so these builds have their own target folder.
-fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()> {
+/// Returns the programs, and a line for each crate without a test.
+fn loom_models(workspace: &Workspace) -> Result<(Vec<Program>, Vec<String>)> {
+    let (mut programs, mut failed) = (Vec::new(), Vec::new());
     for package in metadata::packages(workspace)?.iter().filter(|package| package.depends_on("loom")) {
         let name = &package.name;
         heading(&format!("loom models of {name}"));
@@ -117,10 +123,11 @@ fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()
             Ok(listed) if !listed.lines().any(|line| line.ends_with(": test")) => {
                 failed.push(format!("{name} declares loom, but has no test under `cfg(loom)`"));
             }
-            listed => note(failed, listed.and_then(|_| run(&mut cargo_test()))),
+            Ok(_) => programs.push(Program { name: format!("loom models of {name}"), command: cargo_test() }),
+            Err(error) => failed.push(format!("{error:#}")),
         }
     }
-    Ok(())
+    Ok((programs, failed))
 }
 
 /// Loom's authors found that two or three forced switches show most bugs; more increase the time without limit.
