@@ -249,7 +249,8 @@ impl Exchange {
                     continue;
                 }
                 RelayStep::Paced(pause) => {
-                    if self.wait(self.client_room().holding(held), pause).await == Woken::PeerGone {
+                    let woken = self.wait(self.client_room().holding(held), pause).await;
+                    if woken == Woken::PeerGone && !self.has_given_all() {
                         return RelayEnd::ClientGone(CloseReason::ClientAborted);
                     }
                     // The upstream was not read meanwhile.
@@ -273,18 +274,29 @@ impl Exchange {
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             let wants = if upload.awaits_client(up) { wants.and_of_client(Interest::READ) } else { wants };
             match self.wait(wants.holding(held), left).await {
-                Woken::Ready => {}
                 Woken::Deadline if client_full && !self.is_call_over() => {
                     return RelayEnd::ClientGone(CloseReason::SendTimeout);
                 }
                 Woken::Deadline => return RelayEnd::UpstreamTimeout,
-                Woken::PeerGone => return RelayEnd::ClientGone(CloseReason::ClientAborted),
+                Woken::PeerGone if !self.has_given_all() => return RelayEnd::ClientGone(CloseReason::ClientAborted),
+                Woken::Ready | Woken::PeerGone => {}
             }
         }
     }
 }
 
 impl Exchange {
+    /// Whether the client has the whole response, as long as its head said, before the upstream has told its end, such as the last
+    /// record of FastCGI. Then it leaves nothing behind, and the rest of the upstream's message is read without it.
+    fn has_given_all(&mut self) -> bool {
+        let has_length = self.down.is_complete() && !self.down.is_until_close();
+        let has_all = has_length && self.down.waiting_bytes() == 0;
+        if has_all {
+            self.upstream.ignore_abort(true);
+        }
+        has_all
+    }
+
     /// What the client has got, or waits for. If it stays the same while bytes come, such as empty records, only a wait finds
     /// out that the client has left.
     fn given_to_client(&self) -> (u64, usize) {

@@ -327,3 +327,32 @@ fn f15_parameters_beyond_the_bound() {
     let status = client.response().status();
     assert!(status >= 500, "{status}");
 }
+
+/// The client knows the length, has all of it, and closes; then the application ends its request.
+#[test]
+fn f16_client_that_has_all_before_the_end_has_not_left() {
+    let closed = Signal::new();
+    let waits = closed.clone();
+    let application = Peer::script(move |mut talk| {
+        if take_request(&mut talk) {
+            talk.send(record(STDOUT, b"Content-Length: 5\r\n\r\nhello"));
+            talk.wait(&waits);
+            talk.send(end_request());
+        }
+    });
+    let format = "log_format whole '$status $body_bytes_sent $upstream_bytes_received \"$request_completion\"';";
+    let text = format!(
+        "events {{}} http {{ {format} access_log access.log whole; server {{ listen {{listen}}; \
+         location = /alive {{ access_log off; return 200 alive; }} location / {{ {PASS} }} }} }}"
+    );
+    let gateway = Gateway::start(&text, &[application.address()]);
+    let mut client = gateway.client();
+    client.send(GET);
+    assert_eq!(client.response().text(), "hello");
+    client.close();
+    // After this response the gateway has seen the FIN, too.
+    assert_eq!(gateway.client().get("/alive", "").text(), "alive");
+    closed.raise();
+    let whole = record(STDOUT, b"Content-Length: 5\r\n\r\nhello").len() + end_request().len();
+    assert_eq!(gateway.access_lines(1)[0], format!("200 5 {whole} \"OK\""));
+}
