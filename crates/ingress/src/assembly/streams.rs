@@ -16,7 +16,7 @@ struct Forward {
 /// Server names with the objects that asked for them and their upstreams. Connections for a name without one are closed.
 type Names = BTreeMap<String, (ObjectName, Option<UpstreamName>)>;
 
-/// Connections of one port whose TLS ends here, for servers of `stream`.
+/// A port at which servers of `stream` end TLS.
 #[derive(Default)]
 struct Ended {
     /// Without their `listen`.
@@ -108,8 +108,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Opens a port for connections whose TLS ends here, for the hostname of a listener: without a server for a name, its
-    /// handshakes are refused.
+    /// Opens a port at which TLS ends, for the hostname of a listener. Handshakes for a name without a server are refused.
     pub(crate) fn open_for_ending(&mut self, spot: Spot, host: &str) {
         if !self.has_port(spot) {
             self.streams.ended.entry(spot).or_default().names.insert(host.to_ascii_lowercase());

@@ -31,7 +31,7 @@ struct Ceiling<'r> {
     part: &'static str,
 }
 
-/// A sentence for each ceiling that the number of sockets on a port has reached, with the arms in whose typical round it did.
+/// A sentence for each ceiling that the number of sockets on a port reaches in the typical round of an arm, with these arms.
 pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
     let mut ceilings: Vec<(Ceiling<'_>, Vec<(&str, f64)>)> = Vec::new();
     for arm in arms.iter() {

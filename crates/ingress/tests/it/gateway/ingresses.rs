@@ -17,7 +17,7 @@ fn ingress(host: &str, created: &str) -> Value {
     })
 }
 
-/// A Gateway whose only listener takes all hosts at port 80, and Services.
+/// A Gateway with one listener, for all hosts at port 80, and Services.
 fn world() -> World {
     let mut world = World::new();
     world.settings.watch_ingress_without_class = true;
