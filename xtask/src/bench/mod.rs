@@ -13,6 +13,7 @@ mod nginx;
 mod profile;
 mod proxy;
 mod results;
+mod scale;
 mod soak;
 mod sockets;
 
@@ -46,6 +47,8 @@ enum Experiment {
     Load(experiments::Options),
     /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
     Soak(soak::Args),
+    /// 100,000 WebSocket tunnels through one installation: opened, held, upgraded, drained, reached by broadcasts.
+    Scale(scale::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
     /// Time, memory and CPU of `holdfast ingress` with 1,000 Ingresses and 20,000 endpoints.
@@ -78,6 +81,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Experiment::Cache(args) => newest::run(workspace, "cache", args),
         Experiment::Load(args) => experiments::run(workspace, "load", args),
         Experiment::Soak(args) => soak::run(workspace, args),
+        Experiment::Scale(args) => scale::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::Ingress(args) => ingress::run_task(workspace, args),
         Experiment::Instructions(args) => instructions::run(workspace, args),

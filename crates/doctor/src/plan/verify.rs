@@ -9,7 +9,7 @@ use report::{Figure, Outcome, Section, Severity, Table, Unit, Verdict};
 
 /// Resident memory of Holdfast for one idle tunnel (bench/results, `cargo xtask bench proxy`). Holdfast replaces every
 /// proxy of the chain here.
-pub const TUNNEL_BYTES: u64 = 341;
+pub const TUNNEL_BYTES: u64 = 228;
 /// Allowed deviation of memory, in percent.
 pub const MEMORY_OFF_PERCENT_MAX: f64 = 10.0;
 
@@ -184,7 +184,7 @@ mod tests {
     fn four_tiers_have_two_proxies_and_three_hops() {
         let round = predicted(&chain(), 1000);
         assert_eq!((round.descriptors, round.ports), (vec![2000, 2000], vec![1000, 1000, 1000]));
-        assert_eq!((round.kernel_bytes, round.program_bytes), (6000 * 4096, 682_000));
+        assert_eq!((round.kernel_bytes, round.program_bytes), (6000 * 4096, 456_000));
     }
 
     #[test]
