@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
-use tls::{Pair, CertStatus, StatusQuestion};
+use tls::{CertStatus, Pair, StatusQuestion};
 
 const PEM: &[u8] = include_bytes!("../../crates/tls/tests/data/ocsp.pem");
 /// A day in the century that the answers among the seeds hold for.

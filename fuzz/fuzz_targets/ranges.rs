@@ -19,7 +19,12 @@ fuzz_target!(|input: &[u8]| {
     }
     let slice = Slice::first(size, Some(field), false);
     if let Ok((part, whole)) = slice.check(Some(field)) {
-        assert!(part.start == slice.start && part.start < part.end && part.end <= whole && part.end - part.start <= slice.size);
+        assert!(
+            part.start == slice.start
+                && part.start < part.end
+                && part.end <= whole
+                && part.end - part.start <= slice.size
+        );
     }
     assert!(!is_same_version(field, None, None), "nothing is the version of what has none");
     assert!(!field.ends_with(b"\"") || field.len() < 2 || is_same_version(field, Some(field), None));

@@ -1,26 +1,26 @@
-//! Several tunnels in one message, with the version of the format.
+//! Several tunnels, or idle connections, in one message, with the version of the format.
 
 use crate::VERSION;
 use crate::wire::{Reader, put, put_count};
 
-/// A message with these encoded tunnels.
-pub fn encode_batch(tunnels: &[&[u8]]) -> Vec<u8> {
+/// A message with these encoded values.
+pub fn encode_batch(values: &[&[u8]]) -> Vec<u8> {
     let mut out = VERSION.to_le_bytes().to_vec();
-    put_count(&mut out, tunnels.len());
-    for tunnel in tunnels {
-        put(&mut out, tunnel);
+    put_count(&mut out, values.len());
+    for value in values {
+        put(&mut out, value);
     }
     out
 }
 
-/// The encoded tunnels of a message; `None` if it has another version, or is no such message.
+/// The encoded values of a message; `None` if it has another version, or is no such message.
 pub fn decode_batch(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut from = Reader::new(bytes);
     if u32::from_le_bytes(from.array()?) != VERSION {
         return None;
     }
-    let tunnels = from.list(|from| from.bytes().map(<[u8]>::to_vec))?;
-    from.is_at_end().then_some(tunnels)
+    let values = from.list(|from| from.bytes().map(<[u8]>::to_vec))?;
+    from.is_at_end().then_some(values)
 }
 
 #[cfg(test)]

@@ -99,6 +99,14 @@ impl Parked {
         self.socket.as_ref().is_some_and(|socket| leaves_time_wait(socket.as_fd()))
     }
 
+    /// The socket, for another process: no reactor watches it any more.
+    pub fn into_socket(mut self) -> io::Result<OwnedFd> {
+        let socket = self.socket.take().expect("it is taken only by what consumes the value");
+        let removed = self.home.poller.remove(socket.as_fd());
+        self.home.orphan(self.slot);
+        removed.map(|()| socket)
+    }
+
     /// Gives the socket to a task of this reactor. On the reactor that parked it this is a store; from another one it is
     /// moved from epoll to epoll, and the edge-triggered add reports a FIN that is already there.
     pub fn unpark(mut self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Stream> {

@@ -11,7 +11,7 @@ use secure::Secure;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use tls::{Pairs, Session, TlsError};
 
@@ -264,6 +264,14 @@ impl ParkedTransport {
     /// Whether closing it now leaves the port in TIME_WAIT.
     pub fn leaves_time_wait(&self) -> bool {
         self.parked.leaves_time_wait()
+    }
+
+    /// The socket, for another process; `None` under TLS, whose keys cannot leave this one.
+    pub fn into_plain(self) -> Option<OwnedFd> {
+        if self.secure.is_some() {
+            return None;
+        }
+        self.parked.into_socket().ok()
     }
 
     /// Gives it to a task of this reactor.

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use transport::{ParkedTransport, Transport};
 use upstream::learn::parse_keep_alive;
-use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, Removed};
+use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, Meta, Removed};
 use upstream::streams::Earlier;
 use upstream::{DiscardReason, Millis};
 
@@ -248,6 +248,20 @@ pub(crate) fn pool_before_use(
 ) {
     park(stream, thread, |parked, now, register| {
         permit.established_idle(IdleSocket { parked: Some(parked), port, engine: None }, now, register)
+    });
+}
+
+/// Pools a connection of another process, with its age and use and when it became idle.
+pub(crate) fn pool_taken_over(
+    permit: Connecting<'static, IdleSocket>,
+    stream: Transport,
+    port: Option<PortUse>,
+    (meta, idle_since): (Meta, Millis),
+    thread: &WorkerThread,
+) {
+    park(stream, thread, |parked, _, register| {
+        let connection = IdleSocket { parked: Some(parked), port, engine: None };
+        permit.taken_over(connection, meta, idle_since, register)
     });
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod choose;
 pub(crate) mod connect;
 pub(crate) mod datagrams;
 pub(crate) mod h2;
+pub(crate) mod handed_over;
 pub(crate) mod lease;
 pub(crate) mod leased;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! Orders to workers that hand tunnels over to another process, or take them over. A thread of the process gives them
+//! Orders to workers that hand tunnels and idle connections to upstreams over to another process, or take them over. A thread of the process gives them
 //! (`holdfast::serve::handover`), and waits for the answers; `worker::handover` carries them out.
 //!
 //! A tunnel that is handed over is *frozen* on both sides: it exists, and nothing moves. Either side thaws it or
@@ -24,6 +24,15 @@ pub struct HandedOver {
     pub state: Vec<u8>,
     /// The client's socket, and the upstream's.
     pub ends: [OwnedFd; 2],
+}
+
+/// An idle connection to an upstream, between two processes. One that is lost on the way is closed.
+#[derive(Debug)]
+pub struct IdleHandedOver {
+    /// Its state, as [`handover::Idle`] encodes it.
+    pub state: Vec<u8>,
+    /// The socket.
+    pub socket: OwnedFd,
 }
 
 /// A frozen tunnel's worker and task.
@@ -89,6 +98,15 @@ pub enum HandoverOrder {
     },
     /// Another process continues.
     Release(Vec<TaskId>),
+    /// Take the idle connections to upstreams out of the pool.
+    GiveIdle {
+        /// Gets them, the longest idle first. If it is gone, they are closed.
+        reply: Sender<Vec<IdleHandedOver>>,
+    },
+    /// What was taken out is sent, or closed: the worker may end.
+    IdleGiven,
+    /// Pool these.
+    TakeIdle(Vec<IdleHandedOver>),
 }
 
 impl Registry {
@@ -126,6 +144,41 @@ impl Registry {
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(_) => return None,
             }
+        }
+    }
+
+    /// Takes the idle connections to upstreams that another process can use out of a worker's pool, and closes the others.
+    /// The worker does not end before [`Self::idle_given`].
+    pub fn give_idle(&self, worker: usize) -> Vec<IdleHandedOver> {
+        let (reply, answer) = channel();
+        self.order(worker, HandoverOrder::GiveIdle { reply });
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        loop {
+            match answer.recv_timeout(LOOK_PERIOD) {
+                Ok(idle) => return idle,
+                Err(RecvTimeoutError::Timeout)
+                    if Instant::now() < deadline && !self.workers.get(worker).is_none_or(WorkerLink::has_ended) => {}
+                Err(_) => return Vec::new(),
+            }
+        }
+    }
+
+    /// They are sent.
+    pub fn idle_given(&self, worker: usize) {
+        self.order(worker, HandoverOrder::IdleGiven);
+    }
+
+    /// Pools idle connections of another process, spread over the workers.
+    pub fn take_idle(&self, idle: Vec<IdleHandedOver>) {
+        let mut shares: Vec<Vec<IdleHandedOver>> = self.workers.iter().map(|_| Vec::new()).collect();
+        let workers = shares.len().max(1);
+        for (place, one) in idle.into_iter().enumerate() {
+            if let Some(share) = shares.get_mut(place % workers) {
+                share.push(one);
+            }
+        }
+        for (worker, share) in shares.into_iter().enumerate().filter(|(_, share)| !share.is_empty()) {
+            self.order(worker, HandoverOrder::TakeIdle(share));
         }
     }
 

@@ -1,14 +1,16 @@
 //! Tunnels that go to another process, or come from one: freezes them, makes frozen ones, thaws and releases them
-//! ([`crate::registry::handover`]).
+//! ([`crate::registry::handover`]). And idle connections to upstreams, which need none of that.
 
 use crate::base::counters::bump;
 use crate::base::memory::HeldFor;
-use crate::registry::handover::{FreezeLimit, Frozen, FrozenId, HandedOver, HandoverOrder};
+use crate::connector::handed_over::{for_another, pool_from_another};
+use crate::registry::handover::{FreezeLimit, Frozen, FrozenId, HandedOver, HandoverOrder, IdleHandedOver};
 use crate::tunnel::Tunnel;
 use crate::worker::{Body, Worker};
 use reactor::TaskId;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use upstream::DiscardReason;
 
 /// Tasks examined for one order: some hundred nanoseconds each if they are not in the CPU's cache.
 const TASKS_A_TURN: usize = 4096;
@@ -34,6 +36,45 @@ impl Worker {
                 self.thaw(tasks);
             }
             HandoverOrder::Release(tasks) => self.release(tasks),
+            HandoverOrder::GiveIdle { reply } => {
+                let idle = self.give_idle();
+                let some = !idle.is_empty();
+                // If the receiver is gone, they are closed.
+                self.gives_idle.set(reply.send(idle).is_ok() && some);
+            }
+            HandoverOrder::IdleGiven => self.gives_idle.set(false),
+            HandoverOrder::TakeIdle(idle) => idle.into_iter().for_each(|one| self.take_idle(one)),
+        }
+    }
+
+    /// Empties the pool of this worker. Connections that another process cannot continue are closed.
+    fn give_idle(&self) -> Vec<IdleHandedOver> {
+        let pool = &self.thread.registry.pool;
+        let mut removed = Vec::new();
+        pool.drain(self.thread.id(), DiscardReason::Drain, &mut removed);
+        removed.into_iter().filter_map(|one| for_another(one, pool)).collect()
+    }
+
+    /// Pools an idle connection of another process, if this configuration has its peer, and room.
+    fn take_idle(&self, IdleHandedOver { state, socket }: IdleHandedOver) {
+        if let Some(state) = handover::Idle::decode(&state) {
+            pool_from_another(&self.thread, &state, socket);
+        }
+    }
+
+    /// Whether another process has yet to get idle connections of this worker's pool.
+    pub(super) fn owes_idle(&self) -> bool {
+        let registry = self.thread.registry;
+        self.gives_idle.get() || (registry.tunnels_move() && registry.pool.has_idle(self.thread.id()))
+    }
+
+    /// Ends what has no successor: at the end of the process, and when handing over to another one has failed then.
+    pub(super) fn stay(self: &Rc<Self>) {
+        self.drain_what_stays();
+        if self.thread.is_draining() && !self.thread.registry.tunnels_move() {
+            self.gives_idle.set(false);
+            let mut removed = Vec::new();
+            self.thread.registry.pool.drain(self.thread.id(), DiscardReason::Drain, &mut removed);
         }
     }
 

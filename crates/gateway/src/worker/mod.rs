@@ -120,6 +120,8 @@ pub(crate) struct Worker {
     stopped: Cell<bool>,
     /// Tunnels that no other process takes over.
     staying: RefCell<FxHashSet<TaskId>>,
+    /// Idle connections of its pool are on their way to another process.
+    gives_idle: Cell<bool>,
 }
 
 /// Connections for which the tables of a worker have room from the start, if `worker_connections` allows as many. A table that
@@ -156,6 +158,7 @@ pub fn run(
         relieved_at: Cell::default(),
         stopped: Cell::new(false),
         staying: RefCell::default(),
+        gives_idle: Cell::default(),
     });
     worker.thread.memory.reserve(room);
     let relief: Weak<Worker> = Rc::downgrade(&worker);
@@ -285,6 +288,7 @@ impl Worker {
         self.stopped.get()
             || (self.thread.draining.get()
                 && self.thread.subrequests.get() == 0
+                && !self.owes_idle()
                 && self.thread.registry.workers[self.thread.index as usize].end_without_connections())
     }
 
@@ -514,7 +518,7 @@ impl Worker {
                 Message::DrainPeer(peer) => self.look_for_drained(Cause::Operator(peer)),
                 Message::Inspect(inspection) => self.inspect(inspection),
                 Message::Handover(order) => self.hand_over(*order),
-                Message::TunnelsStay => self.drain_what_stays(),
+                Message::TunnelsStay => self.stay(),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
@@ -560,9 +564,7 @@ impl Worker {
             }
         }
         self.drain_http2();
-        self.drain_what_stays();
-        let mut removed = Vec::new();
-        self.thread.registry.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
+        self.stay();
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) enum Kind {
     GiveTunnels = b'g',
     /// Between two such processes, from the one that takes over: the versions of the format that it knows.
     Hello = b'v',
+    /// From the other one: idle connections to upstreams. They need no answer.
+    Idle = b'I',
     /// From the other one: tunnels.
     Tunnels = b'm',
     /// The answer: which of them it holds.
@@ -84,7 +86,7 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 23] = [
+const KINDS: [Kind; 24] = [
     Kind::Descriptors,
     Kind::Configure,
     Kind::Prepare,
@@ -99,6 +101,7 @@ const KINDS: [Kind; 23] = [
     Kind::TakeTunnels,
     Kind::GiveTunnels,
     Kind::Hello,
+    Kind::Idle,
     Kind::Tunnels,
     Kind::Held,
     Kind::Commit,

@@ -284,6 +284,7 @@ impl Child {
             | Kind::Ready
             | Kind::Refused
             | Kind::Hello
+            | Kind::Idle
             | Kind::Tunnels
             | Kind::Held
             | Kind::Commit => {}

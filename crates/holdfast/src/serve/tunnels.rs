@@ -1,9 +1,12 @@
-//! Moves open tunnels from a process that finishes to the one that has replaced it, over a pair of sockets that the
-//! masters have passed to both. Each side is a thread beside the workers.
+//! Moves open tunnels and idle connections to upstreams from a process that finishes to the one that has replaced it, over
+//! a pair of sockets that the masters have passed to both. Each side is a thread beside the workers.
 //!
 //! ```text
 //! new process                      old process
 //! Hello: versions ──────────────►
+//!                                  takes idle connections out of its pool
+//!                 ◄────────────── Idle: their states and descriptors
+//! pools them
 //!                                  freezes some tunnels
 //!                 ◄────────────── Tunnels: their states and descriptors
 //! makes frozen tunnels of them
@@ -17,7 +20,7 @@
 
 use super::channel::{Channel, Kind, Packet};
 use crate::report::errno;
-use gateway::handover::{FreezeLimit, FrozenId, HandedOver};
+use gateway::handover::{FreezeLimit, FrozenId, HandedOver, IdleHandedOver};
 use gateway::{Level, Registry};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::{Shutdown, shutdown};
@@ -30,6 +33,8 @@ use std::time::{Duration, Instant};
 /// Tunnels frozen at a time: their pause is the time that one exchange of messages takes. They are the most that one
 /// packet has descriptors for, and few enough to be far from the limit of descriptors in flight.
 const BATCH: FreezeLimit = FreezeLimit { tunnels: 64, bytes: 4 << 20 };
+/// Idle connections to upstreams in a message: the most that one packet has descriptors for.
+const IDLE_MAX: usize = 128;
 /// The new process may not serve yet.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Tunnels wait for so long for the new process before they are drained, if that is configured for the end of this one.
@@ -131,6 +136,7 @@ impl Giver {
         loop {
             self.longest_pause = Duration::ZERO;
             let mut given = 0;
+            self.give_idle()?;
             let outcome = self.round(&mut given);
             if given > 0 {
                 let pause = self.longest_pause.as_millis();
@@ -159,6 +165,28 @@ impl Giver {
         let own = handover::VERSION.to_string();
         if hello.kind != Kind::Hello || !text.split(' ').any(|version| version == own) {
             return Err(format!("the other process knows version {text} of their format, and this one writes {own}"));
+        }
+        Ok(())
+    }
+
+    /// Hands over the idle connections to upstreams of all workers. Those whose request ends later follow in the next
+    /// round.
+    fn give_idle(&mut self) -> Result<(), String> {
+        let mut given = 0;
+        for worker in 0..self.registry.workers() {
+            let idle = self.registry.give_idle(worker);
+            let sent = idle.chunks(IDLE_MAX).try_for_each(|some| {
+                let states: Vec<&[u8]> = some.iter().map(|one| &*one.state).collect();
+                let sockets: Vec<BorrowedFd<'_>> = some.iter().map(|one| one.socket.as_fd()).collect();
+                self.channel.send_body(Kind::Idle, &handover::encode_batch(&states), &sockets)
+            });
+            self.registry.idle_given(worker);
+            sent.map_err(|error| gone(&error))?;
+            given += idle.len();
+        }
+        if given > 0 {
+            let message = format!("{given} idle upstream connections were handed over to another process");
+            self.log(Level::Notice, &message);
         }
         Ok(())
     }
@@ -260,6 +288,15 @@ impl Taker {
 
     fn take(&mut self, mut packet: Packet) -> io::Result<()> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        if packet.kind == Kind::Idle {
+            let states = handover::decode_batch(&packet.take_body()?).ok_or_else(invalid)?;
+            if packet.descriptors.len() != states.len() {
+                return Err(invalid());
+            }
+            let idle = states.into_iter().zip(packet.descriptors);
+            self.registry.take_idle(idle.map(|(state, socket)| IdleHandedOver { state, socket }).collect());
+            return Ok(());
+        }
         if packet.kind != Kind::Tunnels {
             return Err(invalid());
         }
@@ -295,6 +332,8 @@ impl Taker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Barrier};
     use testkit::{Gateway, Peer, Talk};
 
     const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
@@ -362,6 +401,72 @@ mod tests {
             line.contains(&format!(" {count} tunnels were handed over to another process, paused for at most ")),
             "{line}"
         );
+    }
+
+    /// A peer that answers the first requests when there are `TOGETHER` of them, and counts the connections that have ended.
+    fn counting() -> (Peer, Arc<AtomicUsize>) {
+        let (ended, first) = (Arc::new(AtomicUsize::new(0)), Barrier::new(TOGETHER));
+        let count = Arc::clone(&ended);
+        let peer = Peer::script(move |mut talk| {
+            while talk.request().is_some() {
+                if talk.requests_here() == 1 {
+                    first.wait();
+                }
+                talk.send("HTTP/1.1 204 No Content\r\n\r\n");
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        (peer, ended)
+    }
+
+    const TOGETHER: usize = 3;
+
+    fn pooling(peer: &Peer) -> Gateway {
+        let text = "events {} http { access_log off; upstream u { server {upstream:0}; keepalive 8; }
+            server { listen {listen}; location / { proxy_pass http://u; proxy_http_version 1.1;
+            proxy_set_header Connection ''; } } }";
+        Gateway::start_workers(2, text, &[peer.address()])
+    }
+
+    /// Lets `TOGETHER` connections to the peer become idle.
+    fn with_idle(gateway: &Gateway) {
+        let mut clients: Vec<Talk> = (0..TOGETHER).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.send_get("/", "");
+        }
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 204);
+        }
+    }
+
+    #[test]
+    fn idle_upstream_connections_move() {
+        let (peer, ended) = counting();
+        let [old, new] = [(); 2].map(|()| pooling(&peer));
+        with_idle(&old);
+        let (giver, taker) = Channel::ends().unwrap();
+        take_over(new.shared(), taker).unwrap();
+        let giving = hand_over(old.shared(), giver).unwrap();
+        let line = old.logged("idle upstream connections were handed over");
+        assert!(line.contains(" 3 idle upstream connections were handed over to another process"), "{line}");
+        for _ in 0..2 * TOGETHER {
+            assert_eq!(new.client().get("/", "").status(), 204);
+        }
+        assert_eq!((peer.connections(), ended.load(Ordering::Relaxed)), (TOGETHER, 0), "{}", new.error_log());
+        giving.end();
+    }
+
+    #[test]
+    fn idle_connections_to_unknown_upstreams_are_closed() {
+        let ((peer, ended), (other, _)) = (counting(), counting());
+        let (old, new) = (pooling(&peer), pooling(&other));
+        with_idle(&old);
+        let (giver, taker) = Channel::ends().unwrap();
+        take_over(new.shared(), taker).unwrap();
+        let giving = hand_over(old.shared(), giver).unwrap();
+        old.logged("3 idle upstream connections were handed over");
+        testkit::until("all are closed", || (ended.load(Ordering::Relaxed) == TOGETHER).then_some(()));
+        giving.end();
     }
 
     #[test]

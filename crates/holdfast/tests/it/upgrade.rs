@@ -314,3 +314,32 @@ fn sessions_of_tls_are_resumed_by_the_program_that_takes_over() {
     assert!(is_resumed(), "the new program has the keys of the old one");
     stop(&instance, new);
 }
+
+/// A proxy that keeps its connections to UPSTREAM.
+const POOLING: &str = "upstream u { server UPSTREAM; keepalive 4; } server { listen 127.0.0.1:PORT;
+    location / { proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection ''; } }";
+
+#[test]
+fn idle_upstream_connections_survive_upgrade_and_reload() {
+    let instance = Instance::new("", "");
+    let peer = testkit::Peer::saying("HTTP/1.1 204 No Content\r\n\r\n");
+    let servers = POOLING.replace("UPSTREAM", &peer.address().to_string());
+    instance.configure("", &servers);
+    let old = daemon(&instance);
+    let asks = || assert!(instance.fetch("/").is_ok_and(|response| response.contains("204")));
+    asks();
+    let new = taken_over(&instance, old);
+    signal(old, Signal::SIGQUIT);
+    until("the old program has ended", || !lives(old));
+    asks();
+    // A process setting changes, so another process replaces the one that serves.
+    let child = children(new)[0];
+    instance.configure("worker_processes 2;", &servers);
+    signal(new, Signal::SIGHUP);
+    until("another process serves", || !lives(child));
+    asks();
+    let log = instance.text("logs/error.log");
+    assert_eq!(peer.connections(), 1, "{log}");
+    assert_eq!(log.matches(" 1 idle upstream connections were handed over to another process").count(), 2, "{log}");
+    stop(&instance, new);
+}

@@ -183,8 +183,7 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    pub(super) fn finish_connect(&self, worker: WorkerId, group: u16, peer: u16) {
-        lock(self.shard(worker)).counts(u32::from(group)).opened += 1;
+    pub(super) fn finish_connect(&self, group: u16, peer: u16) {
         self.end_connect(group, peer);
         self.look_at_line(group);
     }

@@ -240,6 +240,11 @@ impl<C: Send> Pool<C> {
         self.expel_all(worker, (0..u32::MAX, |_| true), reason, removed);
     }
 
+    /// Whether a worker has idle connections.
+    pub fn has_idle(&self, worker: WorkerId) -> bool {
+        lock(self.shard(worker)).has_idle()
+    }
+
     /// Takes the idle connections of a group, or of all, from all workers, for an operator.
     pub fn flush(&self, group: Option<GroupId>, removed: &mut Vec<Removed<C>>) {
         let is_wanted = |key: u32| {

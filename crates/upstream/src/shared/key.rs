@@ -250,9 +250,27 @@ impl Names {
 
     /// The name of a group and the address of a peer of it.
     pub(crate) fn name_of_peer(&self, group: GroupId, peer: u16) -> Option<(Box<str>, PeerAddress)> {
-        let (name, _) = self.groups.iter().find(|(_, number)| **number == group.0)?;
         let (of, address) = &self.tenants.get(usize::from(peer))?.name;
-        (*of == group).then(|| (name.clone(), address.clone()))
+        if *of != group {
+            return None;
+        }
+        Some((self.name_of_group(group)?, address.clone()))
+    }
+
+    fn name_of_group(&self, group: GroupId) -> Option<Box<str>> {
+        self.groups.iter().find(|(_, number)| **number == group.0).map(|(name, _)| name.clone())
+    }
+
+    /// The key at a place, with the name of its group.
+    pub(crate) fn describe(&self, index: u32) -> Option<(Box<str>, PoolKey)> {
+        let key = self.keys_by_index.get(&index)?;
+        Some((self.name_of_group(key.group)?, key.clone()))
+    }
+
+    /// The place of a key, if it has one.
+    pub(crate) fn known_key(&self, group: &str, key: impl FnOnce(GroupId) -> PoolKey) -> Option<u32> {
+        let group = GroupId(*self.groups.get(group)?);
+        self.keys.get(&key(group)).copied()
     }
 
     /// The number of a former peer; of the group `of`, if given.

@@ -216,13 +216,18 @@ impl<'p, C: Send> Connecting<'p, C> {
     }
 
     /// The connection is established, including handshakes: its first exchange may begin.
-    pub fn established(mut self, connection: C, now: Millis) -> Lease<'p, C> {
+    pub fn established(self, connection: C, now: Millis) -> Lease<'p, C> {
+        self.pool.count_opened(self.worker, self.group);
+        self.lease(connection, Meta { created_at: now, requests: 1 })
+    }
+
+    fn lease(mut self, connection: C, meta: Meta) -> Lease<'p, C> {
         self.done = true;
-        self.pool.finish_connect(self.worker, self.group, self.peer);
+        self.pool.finish_connect(self.group, self.peer);
         Lease {
             pool: self.pool,
             connection: Some(connection),
-            meta: Meta { created_at: now, requests: 1 },
+            meta,
             key: self.key,
             group: self.group,
             peer: self.peer,
@@ -238,6 +243,18 @@ impl<C: Send> Connecting<'_, C> {
         let mut lease = self.established(connection, now);
         lease.meta.requests = 0;
         lease.check_in_with(now, register)
+    }
+
+    /// The connection is another process's, with its age and use there, and is pooled as if it had been idle here. It does
+    /// not count as opened.
+    pub fn taken_over(
+        self,
+        connection: C,
+        meta: Meta,
+        idle_since: Millis,
+        register: impl FnOnce(&C, IdleToken),
+    ) -> CheckIn<C> {
+        self.lease(connection, meta).check_in_with(idle_since, register)
     }
 }
 

@@ -182,6 +182,20 @@ impl<C: Send> Pool<C> {
         Some(TunnelPermit::new(self, group.0, number))
     }
 
+    /// A key with the name of its group, for another process; `None` once it is retired. Off the request path.
+    pub fn describe(&self, key: KeyId) -> Option<(Box<str>, PoolKey)> {
+        let names = self.names();
+        self.live_key(key)?;
+        names.describe(key.index())
+    }
+
+    /// The number of a key that is in use. Off the request path.
+    pub fn known_key(&self, group: &str, key: impl FnOnce(GroupId) -> PoolKey) -> Option<KeyId> {
+        let names = self.names();
+        let index = names.known_key(group, key)?;
+        Some(KeyId::new(index, self.keys.slot(index)?.generation()))
+    }
+
     pub(crate) fn name_of_peer(&self, group: u16, peer: u16) -> Option<(Box<str>, PeerAddress)> {
         self.names().name_of_peer(GroupId(group), peer)
     }
@@ -258,6 +272,10 @@ impl<C: Send> Pool<C> {
     fn shard(&self, worker: WorkerId) -> &Mutex<Shard<C>> {
         debug_assert!(worker.0 < self.workers(), "worker {} of {}", worker.0, self.workers());
         &self.shards.get(usize::from(worker.0)).unwrap_or(&self.shards[0]).0
+    }
+
+    fn count_opened(&self, worker: WorkerId, group: u16) {
+        lock(self.shard(worker)).counts(u32::from(group)).opened += 1;
     }
 
     fn count_reuse(&self, worker: WorkerId, group: u16) {

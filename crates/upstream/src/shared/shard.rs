@@ -109,6 +109,11 @@ impl<C> Shard<C> {
         self.groups.get(group as usize).map_or(0, |here| here.idle)
     }
 
+    /// Whether there are any idle connections here.
+    pub(crate) fn has_idle(&self) -> bool {
+        self.groups.iter().any(|here| here.idle > 0)
+    }
+
     /// Whether a key's stack has an entry here.
     pub(crate) fn has_key(&self, key: u32) -> bool {
         self.keys.get(key as usize).is_some_and(|ends| ends.newest != NONE)

@@ -1,7 +1,7 @@
 //! The pool as a worker sees it: one conversation per rule of the catalogue's section P and per limit.
 
 use crate::scene::{Closed, LIMITS, Scene, W0, W1, W2, address};
-use upstream::shared::{CheckIn, Full, Grant, GroupLimits, Inspection, Open, PeerLimits, Source};
+use upstream::shared::{CheckIn, Full, Grant, GroupLimits, Inspection, Meta, Open, PeerLimits, PoolKey, Source};
 use upstream::{DiscardReason, Millis};
 
 #[test]
@@ -380,4 +380,35 @@ fn flushing_a_group_empties_all_shards_of_it_alone() {
 fn a_lease_is_small() {
     // A descriptor-sized connection: the lease lives in every exchange's future.
     assert!(size_of::<upstream::shared::Lease<'static, u64>>() <= 56);
+}
+
+#[test]
+fn a_connection_of_another_process_keeps_its_age_and_use() {
+    let limits = GroupLimits { requests_max: 9, age_max_ms: 1000, idle_timeout_ms: 50, ..LIMITS };
+    let here = Scene::new(2, &limits);
+    let there = Scene::new(1, &limits);
+    assert!(!there.pool.has_idle(W0));
+    let (group, key) = there.pool.describe(there.key).expect("it is in use");
+    let known = here.pool.known_key(&group, |group| PoolKey { group, ..key.clone() }).expect("the same names");
+    assert_eq!(known, here.key);
+    assert_eq!(here.pool.known_key("another", |group| PoolKey { group, ..key.clone() }), None);
+    let bound = |group| PoolKey { group, source: Some([127, 0, 0, 9].into()), ..key.clone() };
+    assert_eq!(here.pool.known_key(&group, bound), None);
+    let take_over = |name, requests, created_at, idle_since| {
+        let permit = here.pool.open_spare(W1, known).expect("there is room");
+        permit.taken_over(name, Meta { created_at, requests }, idle_since, |_, _| {})
+    };
+    assert!(matches!(take_over("a", 3, Millis(10), Millis(100)), CheckIn::Pooled { .. }));
+    assert!(here.pool.has_idle(W1) && !here.pool.has_idle(W0));
+    assert!(here.pool.checkout(W1, here.key, Millis(150)).is_none(), "it is idle for too long, with the time there");
+    let checkout = here.pool.checkout(W1, here.key, Millis(149)).expect("it is idle");
+    assert_eq!(checkout.lease.meta(), Meta { created_at: Millis(10), requests: 4 });
+    assert_eq!(here.snapshot().counts.opened, 0);
+    let _ = checkout.lease.discard(DiscardReason::ConnectionClose);
+    let reason = |outcome| match outcome {
+        CheckIn::Discarded { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reason(take_over("used up", 9, Millis(10), Millis(100))), DiscardReason::RequestLimit);
+    assert_eq!(reason(take_over("old", 1, Millis(10), Millis(1011))), DiscardReason::AgeLimit);
 }

@@ -68,13 +68,22 @@ impl Scene {
         self.children()
     }
 
-    /// Waits until this number of children serve: a child that has just begun does not accept yet.
-    fn until_all_serve(&self, count: usize) {
+    /// Waits until this number of children run, and all serve.
+    fn until_serving(&self, count: usize) -> Vec<u32> {
+        let children = self.until_children(count);
+        self.until_all_serve(count);
+        children
+    }
+
+    /// Waits until this number of children serve: a child that has just begun does not accept yet. Returns how many
+    /// requests it has sent.
+    fn until_all_serve(&self, count: usize) -> usize {
         let mut kept = Vec::new();
         until("all children serve", || {
             kept.push(Kept::open(self));
             by_process(&kept).len() == count
         });
+        kept.len()
     }
 
     fn send_signal(&self, signal: Signal) {
@@ -205,7 +214,7 @@ fn crash_looping_process_is_backed_off() {
 #[test]
 fn a_reload_reaches_all_processes_or_none() {
     let scene = Scene::started(THREE);
-    let processes = scene.until_children(3);
+    let processes = scene.until_serving(3);
     let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let sound = scene.instance.text("nginx.conf");
@@ -287,7 +296,7 @@ fn quit_and_stop_end_all_processes() {
 fn an_upgrade_moves_the_tunnels_of_all_processes() {
     let scene = Scene::daemon(THREE);
     let old = scene.master();
-    let before = scene.until_children(3);
+    let before = scene.until_serving(3);
     let mut tunnels: Vec<Kept> = (0..30).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
     scene.send_signal(Signal::SIGUSR2);

@@ -19,7 +19,7 @@ fn metric(scene: &Scene, name: &str) -> u64 {
 #[test]
 fn metrics_sum_all_processes_and_never_fall() {
     let scene = Scene::started(THREE);
-    let processes = scene.until_children(3);
+    let processes = scene.until_serving(3);
     let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     // Each process gets some, whichever had more connections before: it leaves them to one with clearly fewer.
     let tunnels: Vec<Kept> = (0..48).map(|_| tunnel(&scene)).collect();
@@ -98,7 +98,7 @@ fn ctl_asks_all_processes_and_answers_once() {
     let mut scene = Scene { instance: Instance::new("", ""), echo: Echo::start() };
     scene.instance.configure(THREE, &servers.replace("UPSTREAM", &scene.echo.address.to_string()));
     scene.instance.start();
-    let processes = scene.until_children(3);
+    let processes = scene.until_serving(3);
     // More than two processes take: one leaves connections to another that has six fewer.
     let mut tunnels: Vec<Kept> = (0..24).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
@@ -145,7 +145,7 @@ fn limit_conn_counts_the_connections_of_all_processes() {
     fs::write(scene.instance.path("nginx.conf"), text).expect("written");
     let mut scene = scene;
     scene.instance.start();
-    scene.until_children(3);
+    scene.until_serving(3);
     let refused = |scene: &Scene| scene.instance.fetch("/").is_ok_and(|answer| answer.starts_with("HTTP/1.1 503 "));
     let mut tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
     assert!(by_process(&tunnels).len() > 1);
@@ -178,7 +178,7 @@ fn limit_req_counts_the_requests_of_all_processes() {
     let servers = servers.replace("return 200 one;", "try_files /nothing =404;");
     scene.instance.configure(THREE, &servers);
     scene.instance.start();
-    scene.until_children(3);
+    scene.until_serving(3);
     let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let status =
@@ -240,17 +240,18 @@ fn sessions_of_datagrams_belong_to_one_process() {
 fn all_processes_write_to_the_logs_that_were_opened_again() {
     let scene = Scene::started(THREE);
     scene.until_children(3);
+    let asked = scene.until_all_serve(3) + 30;
     let kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     assert_eq!(by_process(&kept).len(), 3);
     let log = scene.instance.path("logs/access.log");
-    until("all lines are written", || scene.instance.text("logs/access.log").lines().count() == 30);
+    until("all lines are written", || scene.instance.text("logs/access.log").lines().count() == asked);
     fs::rename(&log, scene.instance.path("logs/access.old")).expect("renamed");
     scene.send_signal(Signal::SIGUSR1);
     until("the log is there again", || log.exists());
     assert!(kept.iter().all(Kept::lives));
     until("no line is lost", || {
         let lines = |name: &str| scene.instance.text(name).lines().count();
-        lines("logs/access.log") + lines("logs/access.old") == 60
+        lines("logs/access.log") + lines("logs/access.old") == asked + 30
     });
     assert!(kept.iter().all(Kept::lives));
     until("all write to the new one", || scene.instance.text("logs/access.log").lines().count() >= 30);
