@@ -191,6 +191,31 @@ fn x10_hup_takes_the_old_program_back() {
 }
 
 #[test]
+fn x10_a_second_upgrade_waits_until_the_first_is_complete() {
+    let instance = Instance::new("", "");
+    instance.configure("", &PROXY.replace("UPSTREAM", &echo().to_string()));
+    let old = daemon(&instance);
+    let mut through = tunnel(&instance);
+    let new = taken_over(&instance, old);
+    let ignored = || instance.text("logs/error.log").matches("the changing binary signal is ignored").count();
+    for (master, count) in [(old, 1), (new, 2)] {
+        signal(master, Signal::SIGUSR2);
+        until("it is ignored", || ignored() == count);
+    }
+    assert_eq!(instance.text("logs/error.log").matches("start new binary process").count(), 1);
+    assert!(is_alive(&instance));
+    signal(old, Signal::SIGQUIT);
+    until("the old program has ended", || !lives(old));
+    goes_through(&mut through);
+    // The first is complete, so another one may follow.
+    let third = taken_over(&instance, new);
+    signal(new, Signal::SIGQUIT);
+    until("the second program has ended", || !lives(new));
+    goes_through(&mut through);
+    stop(&instance, third);
+}
+
+#[test]
 fn x10_a_program_that_does_not_start_changes_nothing() {
     let instance = Instance::new("", &PROXY.replace("UPSTREAM", "127.0.0.1:1"));
     let old = daemon(&instance);
