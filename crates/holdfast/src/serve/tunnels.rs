@@ -56,7 +56,7 @@ pub(super) struct Giving {
 /// Begins to hand the tunnels of this process over, until the other process or this one ends.
 pub(super) fn hand_over(registry: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
     let own = socket.try_clone()?;
-    let mut giver = Giver { registry, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
+    let mut giver = Giver { registry, channel: Channel::over(socket)?, pauses: Vec::new() };
     // Now, because the order to drain follows.
     registry.set_tunnels_move(true);
     let work = move || {
@@ -126,7 +126,8 @@ fn next(channel: &mut Channel, timeout: Option<Duration>) -> io::Result<Packet> 
 struct Giver {
     registry: &'static Registry,
     channel: Channel,
-    longest_pause: Duration,
+    /// Of this round: the pause of a batch, and its tunnels.
+    pauses: Vec<(Duration, usize)>,
 }
 
 impl Giver {
@@ -134,14 +135,15 @@ impl Giver {
     fn run(&mut self) -> Result<Infallible, String> {
         self.await_hello()?;
         loop {
-            self.longest_pause = Duration::ZERO;
+            self.pauses.clear();
             let mut given = 0;
             self.give_idle()?;
             let outcome = self.round(&mut given);
             if given > 0 {
-                let pause = self.longest_pause.as_millis();
-                let message =
-                    format!("{given} tunnels were handed over to another process, paused for at most {pause} ms");
+                let [most, usual] = [1.0, 0.99].map(|share| pause_of(&mut self.pauses, share).as_millis());
+                let message = format!(
+                    "{given} tunnels were handed over to another process, paused for at most {most} ms (99 % of them: {usual} ms)"
+                );
                 self.log(Level::Notice, &message);
             }
             outcome?;
@@ -223,7 +225,7 @@ impl Giver {
                 return Err(reason);
             }
         };
-        self.longest_pause = self.longest_pause.max(began.elapsed());
+        self.pauses.push((began.elapsed(), ids.len()));
         let of = |wanted: bool| -> Vec<FrozenId> {
             ids.iter().zip(&is_held).filter(|(_, held)| **held == wanted).map(|(id, _)| *id).collect()
         };
@@ -249,6 +251,20 @@ impl Giver {
     fn log(&self, level: Level, message: &str) {
         self.registry.error_log().log(level, message);
     }
+}
+
+/// The pause that this share of the tunnels did not exceed.
+fn pause_of(pauses: &mut [(Duration, usize)], share: f64) -> Duration {
+    pauses.sort_unstable();
+    let all: usize = pauses.iter().map(|(_, tunnels)| tunnels).sum();
+    let mut left = (all as f64 * share).ceil() as usize;
+    for (pause, tunnels) in &*pauses {
+        left = left.saturating_sub(*tunnels);
+        if left == 0 {
+            return *pause;
+        }
+    }
+    Duration::ZERO
 }
 
 /// Why the other process takes nothing more.
@@ -377,6 +393,14 @@ mod tests {
         let (giver, taker) = Channel::ends().unwrap();
         drop(hand_over(gateway.shared(), giver).unwrap());
         Channel::over(taker).unwrap()
+    }
+
+    #[test]
+    fn pauses_count_by_the_tunnels_that_had_them() {
+        let ms = Duration::from_millis;
+        let mut pauses = [(ms(90), 1), (ms(2), 64), (ms(5), 35)];
+        assert_eq!([0.64, 0.65, 0.99, 1.0].map(|share| pause_of(&mut pauses, share)), [ms(2), ms(5), ms(5), ms(90)]);
+        assert_eq!(pause_of(&mut [], 0.99), Duration::ZERO);
     }
 
     #[test]
