@@ -165,7 +165,7 @@ fn webhook_covers_watched_objects_with_a_service_certificate() {
         "- name: ingresses.holdfast.dev",
         "resources: [ingresses]",
         "- name: routes.holdfast.dev",
-        "resources: [httproutes, grpcroutes]",
+        "resources: [httproutes, grpcroutes, tlsroutes, tcproutes, udproutes]",
         "failurePolicy: Ignore",
         "kubernetes.io/metadata.name: shop",
         "caBundle: ",

@@ -5,68 +5,64 @@ mod ingresses;
 mod routes;
 
 use crate::objects::networking::Ingress;
-use crate::objects::routes::{GrpcRoute, HttpRoute};
+use crate::objects::routes::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 use crate::objects::{Metadata, Object as _};
 use crate::{Cluster, Finding, Kind, ObjectName, Settings};
 
-/// An object that is reviewed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reviewed {
+/// The kinds that are reviewed, and what all of them have.
+macro_rules! reviewed {
+    ($($(#[$doc:meta])* $kind:ident,)+) => {
+        /// An object that is reviewed.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Reviewed {
+            $($(#[$doc])* $kind($kind),)+
+        }
+
+        impl Reviewed {
+            /// Kind and name.
+            pub fn object(&self) -> ObjectName {
+                let kind = match self {
+                    $(Self::$kind(_) => $kind::KIND,)+
+                };
+                ObjectName { kind, name: self.metadata().key() }
+            }
+
+            /// Its metadata.
+            pub fn metadata(&self) -> &Metadata {
+                match self {
+                    $(Self::$kind(object) => &object.metadata,)+
+                }
+            }
+
+            /// The same, to change.
+            pub fn metadata_mut(&mut self) -> &mut Metadata {
+                match self {
+                    $(Self::$kind(object) => &mut object.metadata,)+
+                }
+            }
+        }
+
+        $(impl From<$kind> for Reviewed {
+            fn from(object: $kind) -> Self {
+                Self::$kind(object)
+            }
+        })+
+    };
+}
+reviewed!(
     /// An Ingress.
-    Ingress(Ingress),
+    Ingress,
     /// An `HTTPRoute`.
-    HttpRoute(HttpRoute),
+    HttpRoute,
     /// A `GRPCRoute`.
-    GrpcRoute(GrpcRoute),
-}
-
-impl Reviewed {
-    /// Kind and name.
-    pub fn object(&self) -> ObjectName {
-        let kind = match self {
-            Self::Ingress(_) => Ingress::KIND,
-            Self::HttpRoute(_) => HttpRoute::KIND,
-            Self::GrpcRoute(_) => GrpcRoute::KIND,
-        };
-        ObjectName { kind, name: self.metadata().key() }
-    }
-
-    /// Its metadata.
-    pub fn metadata(&self) -> &Metadata {
-        match self {
-            Self::Ingress(ingress) => &ingress.metadata,
-            Self::HttpRoute(route) => &route.metadata,
-            Self::GrpcRoute(route) => &route.metadata,
-        }
-    }
-
-    /// The same, to change.
-    pub fn metadata_mut(&mut self) -> &mut Metadata {
-        match self {
-            Self::Ingress(ingress) => &mut ingress.metadata,
-            Self::HttpRoute(route) => &mut route.metadata,
-            Self::GrpcRoute(route) => &mut route.metadata,
-        }
-    }
-}
-
-impl From<Ingress> for Reviewed {
-    fn from(ingress: Ingress) -> Self {
-        Self::Ingress(ingress)
-    }
-}
-
-impl From<HttpRoute> for Reviewed {
-    fn from(route: HttpRoute) -> Self {
-        Self::HttpRoute(route)
-    }
-}
-
-impl From<GrpcRoute> for Reviewed {
-    fn from(route: GrpcRoute) -> Self {
-        Self::GrpcRoute(route)
-    }
-}
+    GrpcRoute,
+    /// A `TLSRoute`.
+    TlsRoute,
+    /// A `TCPRoute`.
+    TcpRoute,
+    /// A `UDPRoute`.
+    UdpRoute,
+);
 
 /// The findings about an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,6 +82,9 @@ pub fn judge(cluster: &Cluster, settings: &Settings, reviewed: Reviewed) -> Judg
         Reviewed::Ingress(ingress) => ingresses::judge(cluster, settings, ingress),
         Reviewed::HttpRoute(route) => routes::judge(cluster, settings, route),
         Reviewed::GrpcRoute(route) => routes::judge(cluster, settings, route),
+        Reviewed::TlsRoute(route) => routes::judge(cluster, settings, route),
+        Reviewed::TcpRoute(route) => routes::judge(cluster, settings, route),
+        Reviewed::UdpRoute(route) => routes::judge(cluster, settings, route),
     }
 }
 
@@ -95,6 +94,9 @@ pub fn asks_the_same(settings: &Settings, one: &Reviewed, two: &Reviewed) -> boo
         (Reviewed::Ingress(one), Reviewed::Ingress(two)) => ingresses::asks_the_same(settings, one, two),
         (Reviewed::HttpRoute(one), Reviewed::HttpRoute(two)) => one.spec == two.spec,
         (Reviewed::GrpcRoute(one), Reviewed::GrpcRoute(two)) => one.spec == two.spec,
+        (Reviewed::TlsRoute(one), Reviewed::TlsRoute(two)) => one.spec == two.spec,
+        (Reviewed::TcpRoute(one), Reviewed::TcpRoute(two)) => one.spec == two.spec,
+        (Reviewed::UdpRoute(one), Reviewed::UdpRoute(two)) => one.spec == two.spec,
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! `HTTPRoute`s and `GRPCRoute`s. What the route itself says decides: it is translated alone, at a Gateway and with Services
+//! Routes. What the route itself says decides: it is translated alone, at a Gateway and with Services
 //! that accept every route. So other objects, and the order of objects, cannot refuse a route. A second translation,
 //! beside the real Gateways and Services, finds what is worth a warning.
 
@@ -6,20 +6,27 @@ use super::Judgement;
 use crate::cluster::{Objects, insert};
 use crate::objects::Object;
 use crate::objects::core::{Service, ServicePort};
-use crate::objects::gateway::{Gateway, GatewayClass, Listener};
-use crate::objects::routes::{BackendRef, GrpcRoute, HttpFilter, HttpRoute, ParentReference};
+use crate::objects::gateway::{Gateway, GatewayClass, Listener, ListenerTls};
+use crate::objects::routes::{
+    BackendRef, GrpcRoute, HttpFilter, HttpRoute, ParentReference, TcpRoute, TlsRoute, UdpRoute,
+};
 use crate::{Cluster, Finding, GatewayAddresses, Level, ObjectName, Settings, Translation, translate};
 use std::collections::BTreeSet;
 
 /// The name of what is not in the cluster: the Gateway of the first translation, and its class.
 const OPEN: &str = "open";
+/// Its port, if it is not that of HTTP.
+const OPEN_PORT: u16 = 9;
 /// Most items of a list in a route, as the API has it. The API server checks that before it asks; other clients of the port do not.
 const ITEMS_MAX: usize = 64;
 /// Most matches of all rules, as the API has it.
 const MATCHES_MAX: usize = 128;
 
-/// What both kinds have.
+/// What all kinds have.
 pub(super) trait Route: Object + Clone {
+    /// The protocol of a listener that accepts it.
+    const PROTOCOL: &'static str;
+
     fn objects(cluster: &mut Cluster) -> &mut Objects<Self>;
     /// Gives it this parent alone, and at most one hostname.
     fn attach_to(&mut self, parent: ParentReference);
@@ -44,6 +51,8 @@ pub(super) struct RuleParts<'r> {
 macro_rules! route {
     ($type:ty, $objects:ident, $($conditions:ident),+) => {
         impl Route for $type {
+            const PROTOCOL: &'static str = "HTTP";
+
             fn objects(cluster: &mut Cluster) -> &mut Objects<Self> {
                 &mut cluster.$objects
             }
@@ -85,6 +94,42 @@ macro_rules! route {
 }
 route!(HttpRoute, http_routes, headers, query_params);
 route!(GrpcRoute, grpc_routes, headers);
+
+/// Implements [`Route`] for a kind whose rules have backends alone; `hostnames`, if it has any.
+macro_rules! stream_route {
+    ($type:ty, $objects:ident, $protocol:literal $(, $hostnames:ident)?) => {
+        impl Route for $type {
+            const PROTOCOL: &'static str = $protocol;
+
+            fn objects(cluster: &mut Cluster) -> &mut Objects<Self> {
+                &mut cluster.$objects
+            }
+
+            fn attach_to(&mut self, parent: ParentReference) {
+                self.spec.parent_refs = vec![parent];
+                $(self.spec.$hostnames.truncate(1);)?
+            }
+
+            fn hostnames(&self) -> &[String] {
+                [$(self.spec.$hostnames.as_slice())?].into_iter().next().unwrap_or_default()
+            }
+
+            fn rules(&self) -> Vec<RuleParts<'_>> {
+                let parts = |backends| RuleParts { filters: &[], backends, matches: 0, conditions: 0 };
+                self.spec.rules.iter().map(|rule| parts(rule.backend_refs.as_slice())).collect()
+            }
+
+            fn each_backend(&mut self, visit: &mut dyn FnMut(&mut BackendRef)) {
+                self.spec.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).for_each(visit);
+            }
+
+            fn forget_matches(&mut self) {}
+        }
+    };
+}
+stream_route!(TlsRoute, tls_routes, "TLS", hostnames);
+stream_route!(TcpRoute, tcp_routes, "TCP");
+stream_route!(UdpRoute, udp_routes, "UDP");
 
 fn each_copy(filters: &mut [HttpFilter], visit: &mut dyn FnMut(&mut BackendRef)) {
     let mirrors = filters.iter_mut().filter_map(|filter| filter.request_mirror.as_mut());
@@ -144,8 +189,11 @@ fn alone<R: Route>(settings: &Settings, object: &ObjectName, mut route: R) -> (V
     let mut gateway = Gateway::default();
     (gateway.metadata.namespace, gateway.metadata.name) = (namespace.clone(), OPEN.to_owned());
     gateway.spec.gateway_class_name = OPEN.into();
-    let (name, protocol) = (OPEN.to_owned(), "HTTP".to_owned());
-    gateway.spec.listeners = vec![Listener { name, protocol, port: settings.http_port, ..Listener::default() }];
+    let (name, protocol) = (OPEN.to_owned(), R::PROTOCOL.to_owned());
+    let tls =
+        (protocol == "TLS").then(|| ListenerTls { mode: Some("Passthrough".to_owned()), ..ListenerTls::default() });
+    let port = if protocol == "HTTP" { settings.http_port } else { OPEN_PORT };
+    gateway.spec.listeners = vec![Listener { name, port, protocol, tls, ..Listener::default() }];
     insert(&mut cluster.gateways, gateway);
     // The API server has checked the form of hostnames. Each one repeats the matches, which would take most of the time.
     route.attach_to(ParentReference { name: OPEN.to_owned(), ..ParentReference::default() });

@@ -5,7 +5,7 @@
 
 use ingress::admission::{Judgement, Reviewed, advice};
 use ingress::objects::networking::Ingress;
-use ingress::objects::routes::{GrpcRoute, HttpRoute};
+use ingress::objects::routes::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
@@ -95,11 +95,12 @@ pub(crate) fn answer(
         ("networking.k8s.io" | "extensions", "Ingress") => change_of::<Ingress>,
         ("gateway.networking.k8s.io", "HTTPRoute") => change_of::<HttpRoute>,
         ("gateway.networking.k8s.io", "GRPCRoute") => change_of::<GrpcRoute>,
+        ("gateway.networking.k8s.io", "TLSRoute") => change_of::<TlsRoute>,
+        ("gateway.networking.k8s.io", "TCPRoute") => change_of::<TcpRoute>,
+        ("gateway.networking.k8s.io", "UDPRoute") => change_of::<UdpRoute>,
         _ => {
             let found = shown(&format!("{kind}.{group}"), 100);
-            return Err(Unanswered::Wrong(format!(
-                "Ingresses, HTTPRoutes and GRPCRoutes are reviewed here, not {found}"
-            )));
+            return Err(Unanswered::Wrong(format!("Ingresses and routes are reviewed here, not {found}")));
         }
     };
     if !matches!(head.request.operation.as_str(), "CREATE" | "UPDATE") {
@@ -234,10 +235,7 @@ mod tests {
         assert!(wrong(&review(&ingress(), "CREATE", &Value::Null)).contains("no object"));
         assert!(wrong(&review(&ingress(), "CREATE", &json!({"spec": {"rules": "x"}}))).contains("not a review"));
         let pod = json!({"group": "", "version": "v1", "kind": "Pod"});
-        assert_eq!(
-            wrong(&review(&pod, "CREATE", &json!({}))),
-            "Ingresses, HTTPRoutes and GRPCRoutes are reviewed here, not Pod."
-        );
+        assert_eq!(wrong(&review(&pod, "CREATE", &json!({}))), "Ingresses and routes are reviewed here, not Pod.");
         let old = String::from_utf8(review(&ingress(), "CREATE", &json!({}))).expect("text");
         assert!(
             wrong(old.replace(API_VERSION, "admission.k8s.io/v1beta1").as_bytes()).contains("not an AdmissionReview")

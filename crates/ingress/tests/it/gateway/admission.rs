@@ -10,6 +10,9 @@ fn read(route: &Value) -> Reviewed {
     match route["kind"].as_str() {
         Some("HTTPRoute") => Reviewed::HttpRoute(serde_json::from_value(route.clone()).expect("a route")),
         Some("GRPCRoute") => Reviewed::GrpcRoute(serde_json::from_value(route.clone()).expect("a route")),
+        Some("TLSRoute") => Reviewed::TlsRoute(serde_json::from_value(route.clone()).expect("a route")),
+        Some("TCPRoute") => Reviewed::TcpRoute(serde_json::from_value(route.clone()).expect("a route")),
+        Some("UDPRoute") => Reviewed::UdpRoute(serde_json::from_value(route.clone()).expect("a route")),
         other => panic!("{other:?}"),
     }
 }
@@ -110,6 +113,45 @@ fn partly_wrong_route_is_stored_with_a_warning() {
     let found = judged(&World::new(), &route("r", json!([rule("/a"), wrong])));
     assert!(found.refused.is_empty(), "{found:?}");
     assert_eq!(messages(&found.warnings), ["the filter ExternalAuth is not supported"]);
+}
+
+#[test]
+fn routes_of_connections_are_judged_at_a_listener_of_their_own() {
+    let mut world = World::empty();
+    let passing = json!({ "tls": { "mode": "Passthrough" } });
+    let mut dns = service("dns");
+    dns["spec"]["ports"] = json!([{ "port": 53, "protocol": "UDP" }]);
+    world.add(service("app")).add(dns).add(gateway(
+        "gw",
+        json!([
+            with(listener("tls", "TLS", 8443), passing),
+            listener("tcp", "TCP", 9000),
+            listener("udp", "UDP", 9000)
+        ]),
+    ));
+    for kind in ["TLSRoute", "TCPRoute", "UDPRoute"] {
+        let of = |rules: Value| route_of(kind, "r", with(json!({ "rules": rules }), hosts_of(kind)));
+        let (name, port) = if kind == "UDPRoute" { ("dns", 53) } else { ("app", 8080) };
+        let good = json!({ "backendRefs": [{ "name": name, "port": port }] });
+        assert_eq!(judged(&world, &of(json!([good]))), Judgement::default(), "{kind}");
+        let found = judged(&world, &of(json!([{ "backendRefs": [{ "name": "later", "port": 80 }] }])));
+        assert!(found.refused.is_empty(), "{kind}: {found:?}");
+        assert!(messages(&found.warnings)[0].contains("there is no Service infra/later"), "{kind}: {found:?}");
+        let found = judged(&world, &of(json!([good, good])));
+        assert!(found.refused.is_empty(), "{kind}: {found:?}");
+        assert_eq!(messages(&found.warnings), ["only the first rule is used"], "{kind}");
+        let many: Vec<Value> = (0..65).map(|_| good.clone()).collect();
+        let found = judged(&world, &of(json!(many)));
+        assert_eq!(found.refused[0].reason, "TooLarge", "{kind}");
+        let labelled = with(of(json!([good])), json!({}));
+        assert!(asks_the_same(&world.settings, &read(&labelled), &read(&of(json!([good])))));
+        assert!(!asks_the_same(&world.settings, &read(&labelled), &read(&of(json!([good, good])))));
+    }
+}
+
+/// Only a `TLSRoute` has hostnames, and it must have one.
+fn hosts_of(kind: &str) -> Value {
+    if kind == "TLSRoute" { json!({ "hostnames": ["a.test"] }) } else { json!({}) }
 }
 
 #[test]
