@@ -342,6 +342,7 @@ fn sessions_of_tls_are_resumed_by_the_program_that_takes_over() {
 
 /// A proxy that keeps its connections to UPSTREAM.
 const POOLING: &str = "upstream u { server UPSTREAM; keepalive 4; } server { listen 127.0.0.1:PORT;
+    location = /status { status_page; }
     location / { proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection ''; } }";
 
 #[test]
@@ -351,17 +352,27 @@ fn idle_upstream_connections_survive_upgrade_and_reload() {
     let servers = POOLING.replace("UPSTREAM", &peer.address().to_string());
     instance.configure("", &servers);
     let old = daemon(&instance);
-    let asks = || assert!(instance.fetch("/").is_ok_and(|response| response.contains("204")));
+    let idle = || {
+        let page = instance.fetch("/status?format=prometheus").unwrap_or_default();
+        page.lines()
+            .any(|line| line.starts_with("holdfast_upstream_connections{") && line.ends_with("state=\"idle\"} 1"))
+    };
+    let asks = || {
+        assert!(instance.fetch("/").is_ok_and(|response| response.contains("204")));
+        until("the connection is idle", idle);
+    };
     asks();
     let new = taken_over(&instance, old);
     signal(old, Signal::SIGQUIT);
     until("the old program has ended", || !lives(old));
+    until("the new program has the connection", idle);
     asks();
     // A process setting changes, so another process replaces the one that serves.
     let child = children(new)[0];
     instance.configure("worker_processes 2;", &servers);
     signal(new, Signal::SIGHUP);
     until("another process serves", || !lives(child));
+    until("it has the connection", idle);
     asks();
     let log = instance.text("logs/error.log");
     assert_eq!(peer.connections(), 1, "{log}");
