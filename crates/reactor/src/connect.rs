@@ -38,6 +38,9 @@ impl Reactor {
         if let PeerAddress::Ip(to) = to {
             socket.set_tcp_nodelay(true)?;
             set_options(&socket, *to, options)?;
+            if options.source_port.is_none() {
+                search_all_ports(&socket);
+            }
         }
         match socket.connect(&address) {
             // Unix sockets, and TCP Fast Open, connect at once.
@@ -48,6 +51,18 @@ impl Reactor {
             Err(error) => Err(error),
         }
     }
+}
+
+/// `IP_LOCAL_PORT_RANGE` of `include/uapi/linux/in.h`, since Linux 6.3; the crate `libc` does not have it.
+const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
+/// The first port in the lower half, the last one in the upper: the kernel takes what its own range has of it.
+const ALL_PORTS: u32 = (65_535 << 16) | 1;
+
+/// Lets `connect` search all ports from a random one on. By default it searches every second port first, so from half of
+/// the ports on it looks at all of those in vain, each time (ADR 92). Older kernels refuse the option, and those before 6.8
+/// still search so.
+fn search_all_ports(socket: &Socket) {
+    let _ = sys::set_option(socket.as_fd(), libc::SOL_IP, IP_LOCAL_PORT_RANGE, ALL_PORTS.cast_signed());
 }
 
 pub(crate) fn set_options(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 mod again;
 mod conf;
+mod connects;
 mod experiments;
 mod floor;
 mod ingress;
@@ -58,6 +59,11 @@ enum Experiment {
     /// One reading by ours: what `conf` starts and measures.
     #[command(hide = true)]
     ConfRead(conf::ReadArgs),
+    /// CPU of a connect by the number of open connections to one port: by default, and as Holdfast connects.
+    Connects(connects::Args),
+    /// The other end of `connects`: what it starts.
+    #[command(hide = true)]
+    ConnectsHold,
     /// CPU per socket of a census: Holdfast's over netlink and from /proc, `ss`, `ss -p` and `netstat`.
     Sockets(sockets::Args),
     /// A process that holds sockets: what `sockets` starts.
@@ -86,6 +92,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Experiment::Ingress(args) => ingress::run_task(workspace, args),
         Experiment::Instructions(args) => instructions::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
+        Experiment::Connects(args) => connects::run(workspace, args),
+        Experiment::ConnectsHold => connects::held_end(),
         Experiment::Sockets(args) => sockets::run(workspace, args),
         Experiment::SocketsHold(args) => sockets::hold(args),
         Experiment::SocketsRead(args) => sockets::read(args),

@@ -22,6 +22,15 @@ pub fn document(chain: &Chain, plan: &Plan, made_by: &str) -> Document {
     for (place, sentence) in &plan.timeouts {
         section = section.note(Severity::Warning, format!("{place} {sentence}."));
     }
+    for (hop, quick) in &plan.slow_hops {
+        let text = format!(
+            "{hop}: beyond {} half of the ports are used up. From then on Linux looks at thousands of ports for each connect, \
+             which takes about a millisecond of CPU (not with Holdfast on Linux 6.8 or later). More addresses or ports listened \
+             on avoid it.",
+            connections(*quick)
+        );
+        section = section.note(Severity::Warning, text);
+    }
     document
         .section(section)
         .section(limits_section(chain, plan))

@@ -84,6 +84,23 @@ fn tuples_of(from: &Tier, to: &Tier, ports: Ports) -> u64 {
     [from.addresses, from.hosts, to.hosts, to.listen_ports].iter().fold(free, |product, n| product.saturating_mul(*n))
 }
 
+/// Hops that the connections need more than half of the tuples of, and that half. `connect` tries every second port first,
+/// and the others only when none of those is free (`__inet_hash_connect` in `net/ipv4/inet_hashtables.c`, since Linux 4.2).
+pub(super) fn slow_hops(chain: &Chain) -> Vec<(String, u64)> {
+    let hops = chain.tiers.windows(2).filter_map(|pair| {
+        let [from, to] = pair else { return None };
+        let all = tuples_of(from, to, from.ports);
+        // Where they do not suffice, the limit says more.
+        let is_slow = (all / 2..all).contains(&chain.connections);
+        is_slow.then(|| (place_of(from, to), all / 2))
+    });
+    hops.collect()
+}
+
+fn place_of(from: &Tier, to: &Tier) -> String {
+    format!("{} -> {}", from.name, to.name)
+}
+
 fn tuples(chain: &Chain, from: &Tier, to: &Tier) -> Limit {
     let waiting = in_time_wait(chain, from);
     let room = |tuples: u64| tuples.saturating_sub(waiting);
@@ -129,13 +146,7 @@ fn tuples(chain: &Chain, from: &Tier, to: &Tier) -> Limit {
         let connections_max = room(each.saturating_mul(n));
         levers.push(Lever { action: what.replace("{n}", &count(n)), connections_max });
     }
-    Limit {
-        place: format!("{} -> {}", from.name, to.name),
-        resource: "tuples",
-        connections_max: room(now),
-        arithmetic,
-        levers,
-    }
+    Limit { place: place_of(from, to), resource: "tuples", connections_max: room(now), arithmetic, levers }
 }
 
 fn tw_buckets(chain: &Chain, tier: &Tier) -> Option<Limit> {

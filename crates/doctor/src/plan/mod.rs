@@ -19,6 +19,8 @@ pub struct Plan {
     pub limits: Vec<Limit>,
     /// Timeouts that close idle connections without a fault at either end: place and sentence.
     pub timeouts: Vec<(String, String)>,
+    /// Hops that the connections need more than half of the ports of, and how many are quick to open there.
+    pub slow_hops: Vec<(String, u64)>,
 }
 
 impl Plan {
@@ -43,7 +45,7 @@ pub fn plan(chain: &Chain) -> Plan {
         };
         Some((tier.name.clone(), sentence))
     });
-    Plan { timeouts: timeouts.collect(), limits: limits::all(chain) }
+    Plan { timeouts: timeouts.collect(), limits: limits::all(chain), slow_hops: limits::slow_hops(chain) }
 }
 
 /// The cheapest lever that suffices for the wanted connections, or the strongest if none does alone.

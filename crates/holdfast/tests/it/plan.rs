@@ -16,7 +16,9 @@ fn plan_reproduces_the_million_tunnel_report() {
     assert!(text.contains("800,020 tuples") && text.contains("Cheapest lever"), "{text}");
     assert_eq!(narrow.status.code(), Some(3));
     let wide = plan(&["examples/plan/million-tunnels-wide.toml", "--json"]);
-    assert!(String::from_utf8_lossy(&wide.stdout).contains("1,290,140 tuples"));
+    let text = String::from_utf8_lossy(&wide.stdout);
+    assert!(text.contains("1,290,140 tuples"), "{text}");
+    assert!(text.contains("nginx -> ingress: beyond 645,070 connections half of the ports are used up"), "{text}");
     assert_eq!(wide.status.code(), Some(0));
 }
 

@@ -122,6 +122,37 @@ fn connecting_succeeds_from_the_source_address_asked_for() {
     assert_eq!(server.accept().unwrap().1.ip(), std::net::IpAddr::from([127, 0, 0, 9]));
 }
 
+/// The kernel's version, such as 6.18.
+fn kernel() -> (u32, u32) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn connecting_searches_all_ports_not_every_second_one() {
+    if kernel() < (6, 8) {
+        println!("skipped connecting_searches_all_ports_not_every_second_one: it needs Linux 6.8");
+        return;
+    }
+    let reactor = Reactor::new().unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap().into();
+    for source in [None, Some([127, 0, 0, 9].into())] {
+        let options = ConnectOptions { source, ..ConnectOptions::default() };
+        let odd = |_| {
+            let stream = reactor.connect(&to, &options, reactor.create_task()).unwrap();
+            let port = stream.local_address().unwrap().unwrap().port();
+            // Kept, so that no port comes twice.
+            (port % 2, stream, server.accept().unwrap())
+        };
+        let connections: Vec<_> = (0..64).map(odd).collect();
+        let odd = connections.iter().filter(|(parity, ..)| *parity == 1).count();
+        // Fewer or more come once in 10^13 times.
+        assert!((4..=60).contains(&odd), "{odd} of 64 ports are odd");
+    }
+}
+
 #[test]
 fn connecting_without_a_listener_is_refused() {
     let reactor = Reactor::new().unwrap();

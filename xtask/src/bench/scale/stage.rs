@@ -18,9 +18,6 @@ use std::time::{Duration, Instant};
 const DESCRIPTORS_BESIDE: u64 = 500;
 /// The gateway's processes have different numbers of tunnels: at most 5 and a sixteenth more than others.
 const UNEVEN: f64 = 1.1;
-/// The gateway's own addresses. From half of the ports between two addresses on, the kernel takes a millisecond to find a
-/// free one, and a tunnel takes the gateway two milliseconds.
-const SOURCES: &str = "127.0.0.1 127.0.0.10 127.0.0.11";
 /// An upgrade moves all tunnels, on a machine that also runs both ends.
 const UPGRADE_TIME_MAX: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(50);
@@ -238,7 +235,6 @@ fn configuration(home: &Path, address: SocketAddr, origins: &[SocketAddr], tunne
          error_log {home}/logs/error.log notice;\ndrain_rate 5000;\nworker_shutdown_timeout 100s;\n\
          events {{ worker_connections {connections_per_worker}; }}\n\
          http {{\n    access_log off;\n    server {{\n        listen {address} backlog=4096;\n        tunnel_timeout 1h;\n        \
-         proxy_bind_pool {SOURCES};\n        \
          proxy_http_version 1.1;\n        proxy_set_header Upgrade $http_upgrade;\n        proxy_set_header Connection upgrade;\n",
     );
     for (room, origin) in origins.iter().enumerate() {
