@@ -25,7 +25,7 @@ pub fn document(chain: &Chain, plan: &Plan, made_by: &str) -> Document {
     for (hop, quick) in &plan.slow_hops {
         let text = format!(
             "{hop}: beyond {} half of the ports are used up. From then on Linux looks at thousands of ports for each connect, \
-             which takes about a millisecond of CPU (not with Holdfast on Linux 6.8 or later). More addresses or ports listened \
+             which takes up to a millisecond of CPU (not with Holdfast on Linux 6.8 or later). More addresses or ports listened \
              on avoid it.",
             connections(*quick)
         );
