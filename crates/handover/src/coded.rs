@@ -11,6 +11,20 @@ pub(crate) trait Coded: Sized {
     fn take(from: &mut Reader<'_>) -> Option<Self>;
 }
 
+/// A value as bytes.
+pub(crate) fn encode(value: &impl Coded) -> Vec<u8> {
+    let mut out = Vec::new();
+    value.put(&mut out);
+    out
+}
+
+/// A value from bytes; `None` if they are no such value, or something is behind it.
+pub(crate) fn decode<T: Coded>(bytes: &[u8]) -> Option<T> {
+    let mut from = Reader::new(bytes);
+    let value = T::take(&mut from)?;
+    from.is_at_end().then_some(value)
+}
+
 /// A struct: its fields in this order.
 macro_rules! coded_struct {
     ($name:ident { $($field:ident),* $(,)? }) => {

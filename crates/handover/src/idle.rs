@@ -1,7 +1,6 @@
 //! An idle connection to an upstream.
 
-use crate::coded::{Coded, coded_struct};
-use crate::wire::Reader;
+use crate::coded::{coded_struct, decode, encode};
 use terms::PeerAddress;
 
 /// An idle connection to an upstream, without TLS, over HTTP/1.
@@ -42,16 +41,12 @@ coded_struct!(Idle {
 impl Idle {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.put(&mut out);
-        out
+        encode(self)
     }
 
     /// From bytes; `None` if they are no such connection.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
-        let idle = Self::take(&mut from)?;
-        from.is_at_end().then_some(idle)
+        decode(bytes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts of a tunnel.
 
-use crate::coded::{Coded, coded_enum, coded_struct};
+use crate::coded::{Coded, coded_enum, coded_struct, decode, encode};
 use crate::wire::Reader;
 use terms::PeerAddress;
 
@@ -306,16 +306,12 @@ impl Coded for SpanValue {
 impl Tunnel {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.put(&mut out);
-        out
+        encode(self)
     }
 
     /// From bytes; `None` if they are no tunnel.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
-        let tunnel = Self::take(&mut from)?;
-        from.is_at_end().then_some(tunnel)
+        decode(bytes)
     }
 }
 

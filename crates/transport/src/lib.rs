@@ -266,7 +266,7 @@ impl ParkedTransport {
         self.parked.leaves_time_wait()
     }
 
-    /// The socket, for another process; `None` under TLS, whose keys cannot leave this one.
+    /// The socket, for another process; `None` under TLS, because the keys stay in this process.
     pub fn into_plain(self) -> Option<OwnedFd> {
         if self.secure.is_some() {
             return None;

@@ -7,7 +7,7 @@
 use super::again::{Profile, run_optimised};
 use super::machine::Machine;
 use super::nginx::{nginx_main, nginx_only};
-use super::results::{median, now_utc, path, spread, write};
+use super::results::{median, now_utc, spread, store};
 use crate::peers;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
@@ -154,8 +154,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         }
     }
     print!("{}", results.markdown());
-    let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    let file = store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("\nraw results: {}", file.display());
     Ok(())
 }

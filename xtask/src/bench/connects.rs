@@ -3,7 +3,7 @@
 //! separate network namespace, where no other connection uses the ports.
 
 use super::again::{Profile, run_optimised};
-use super::results::{now_utc, path, write};
+use super::results::{now_utc, store};
 use crate::workspace::{Workspace, run as run_command};
 use anyhow::{Context as _, Result};
 use lab::stage::machine::{kernel, processor};
@@ -96,8 +96,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         drop(holder);
     }
     print!("{}", results.markdown());
-    let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    let file = store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("\nrecord: {}", file.display());
     Ok(())
 }

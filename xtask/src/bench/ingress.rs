@@ -3,7 +3,7 @@
 //! and keeps the record.
 
 use super::machine::Machine;
-use super::results::{now_utc, path, write};
+use super::results::{now_utc, store};
 use crate::peers;
 use crate::trained;
 use crate::workspace::{FEATURES, Workspace, heading, run};
@@ -102,8 +102,7 @@ pub(super) fn run_task(workspace: &Workspace, args: &Args) -> Result<()> {
     let figures = serde_json::from_str(&fs::read_to_string(&measured)?).context("the figures of the test")?;
     let results = Results { experiment: "ingress", date, machine, figures };
     println!("{}\n\n{}", results.machine.sentence(), results.figures.markdown());
-    let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    let file = store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("record: {}", file.display());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Results of benches that are code: medians and spread for readers, raw JSON for later analysis.
 
+use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fs;
@@ -34,13 +35,24 @@ pub(super) fn now_utc() -> String {
     format!("{}T{hour:02}:{minute:02}Z", now.date())
 }
 
+/// Stores the results of an experiment: in bench/results to keep them, otherwise in target/bench. Returns the path.
+pub(super) fn store(
+    workspace: &Workspace,
+    keep: bool,
+    (experiment, date): (&str, &str),
+    results: &impl Serialize,
+) -> Result<PathBuf> {
+    let folder = if keep { workspace.root.join("bench/results") } else { workspace.target("bench") };
+    write(path(&folder, experiment, date), results)
+}
+
 /// The file of an experiment's results.
-pub(super) fn path(folder: &Path, experiment: &str, date: &str) -> PathBuf {
+fn path(folder: &Path, experiment: &str, date: &str) -> PathBuf {
     folder.join(format!("{}-{experiment}.json", date.replace(':', "")))
 }
 
 /// Writes raw results; returns the path.
-pub(super) fn write(file: PathBuf, results: &impl Serialize) -> Result<PathBuf> {
+fn write(file: PathBuf, results: &impl Serialize) -> Result<PathBuf> {
     fs::create_dir_all(file.parent().context("a result needs a folder")?)?;
     fs::write(&file, serde_json::to_string_pretty(results)? + "\n")?;
     Ok(file)

@@ -93,8 +93,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let Args { tunnels, ramp, heartbeat_seconds, .. } = *args;
     let results =
         Results { experiment: "scale", date, machine, tunnels, ramp, heartbeat_seconds, processes, held, broadcast };
-    let folder = if args.keep { workspace.root.join("bench/results") } else { workspace.target("bench") };
-    let file = results::write(results::path(&folder, results.experiment, &results.date), &results)?;
+    let file = results::store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("\nrecord: {}", file.display());
     let wrong: Vec<String> = results.held.wrong(tunnels).into_iter().chain(results.broadcast.wrong(tunnels)).collect();
     if !wrong.is_empty() {

@@ -171,8 +171,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let (requests, clients, idle_ms) = (args.requests, args.clients, args.idle_ms);
     let results = Results { experiment: "soak", date, machine, requests, clients, idle_ms, pause_seconds, rows };
     print(&results);
-    let folder = if args.keep { workspace.root.join("bench/results") } else { workspace.target("bench") };
-    let file = results::write(results::path(&folder, results.experiment, &results.date), &results)?;
+    let file = results::store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("\nraw results: {}", file.display());
     let broken = |row: &&Row| row.is_holdfast && (row.all().twice > 0 || row.all().gets_failed > 0);
     if let Some(row) = results.rows.iter().find(broken) {

@@ -7,7 +7,7 @@
 //! runs in a separate network namespace, which contains only the sockets made here.
 
 use super::again::{Profile, run_optimised};
-use super::results::{median, now_utc, path, spread, write};
+use super::results::{median, now_utc, spread, store};
 use crate::workspace::{Workspace, output_of, run as run_command};
 use anyhow::{Context as _, Result, bail};
 use lab::stage::namespace::in_namespace;
@@ -126,8 +126,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     drop(holders);
     print!("{}", results.markdown());
-    let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    let file = store(workspace, args.keep, (results.experiment, &results.date), &results)?;
     println!("\nraw results: {}", file.display());
     Ok(())
 }

@@ -171,8 +171,8 @@ impl Giver {
         Ok(())
     }
 
-    /// Hands over the idle connections to upstreams of all workers. Those whose request ends later follow in the next
-    /// round.
+    /// Hands over the idle connections to upstreams of all workers. A connection that is still
+    /// in use follows in a later round.
     fn give_idle(&mut self) -> Result<(), String> {
         let mut given = 0;
         for worker in 0..self.registry.workers() {

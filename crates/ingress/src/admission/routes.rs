@@ -30,7 +30,9 @@ pub(super) trait Route: Object + Clone {
     fn objects(cluster: &mut Cluster) -> &mut Objects<Self>;
     /// Gives it this parent alone, and at most one hostname.
     fn attach_to(&mut self, parent: ParentReference);
-    fn hostnames(&self) -> &[String];
+    fn hostnames(&self) -> &[String] {
+        &[]
+    }
     fn rules(&self) -> Vec<RuleParts<'_>>;
     /// Visits the backends of all rules, and those that get copies.
     fn each_backend(&mut self, visit: &mut dyn FnMut(&mut BackendRef));
@@ -95,7 +97,7 @@ macro_rules! route {
 route!(HttpRoute, http_routes, headers, query_params);
 route!(GrpcRoute, grpc_routes, headers);
 
-/// Implements [`Route`] for a kind whose rules have backends alone; `hostnames`, if it has any.
+/// Implements [`Route`] for a kind whose rules have only backends. `hostnames` is its list of host names, if it has one.
 macro_rules! stream_route {
     ($type:ty, $objects:ident, $protocol:literal $(, $hostnames:ident)?) => {
         impl Route for $type {
@@ -110,9 +112,9 @@ macro_rules! stream_route {
                 $(self.spec.$hostnames.truncate(1);)?
             }
 
-            fn hostnames(&self) -> &[String] {
-                [$(self.spec.$hostnames.as_slice())?].into_iter().next().unwrap_or_default()
-            }
+            $(fn hostnames(&self) -> &[String] {
+                &self.spec.$hostnames
+            })?
 
             fn rules(&self) -> Vec<RuleParts<'_>> {
                 let parts = |backends| RuleParts { filters: &[], backends, matches: 0, conditions: 0 };

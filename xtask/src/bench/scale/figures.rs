@@ -67,7 +67,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What must not be, whatever the run.
+    /// Faults that fail the task in every run.
     fn wrong(&self, tunnels: u64) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.failed > 0 || self.open_max != tunnels {
@@ -249,7 +249,7 @@ impl Held {
         table(&rows)
     }
 
-    /// What must not be. The drain has ended all tunnels, and nothing else has.
+    /// Faults that fail the task. The drain has ended all tunnels, and nothing else has.
     pub(super) fn wrong(&self, tunnels: u64) -> Vec<String> {
         let mut wrong = self.loaded.wrong(tunnels);
         let drained = self.loaded.close_codes.get(DRAINED).copied().unwrap_or(0);
@@ -298,7 +298,7 @@ impl Broadcast {
         table(&rows)
     }
 
-    /// What must not be.
+    /// Faults that fail the task.
     pub(super) fn wrong(&self, tunnels: u64) -> Vec<String> {
         let mut wrong = self.loaded.wrong(tunnels);
         if self.loaded.losses > 0 {
