@@ -288,6 +288,8 @@ impl Worker {
         self.stopped.get()
             || (self.thread.draining.get()
                 && self.thread.subrequests.get() == 0
+                // Only then the pool is looked at.
+                && self.connections() == 0
                 && !self.owes_idle()
                 && self.thread.registry.workers[self.thread.index as usize].end_without_connections())
     }
