@@ -9,7 +9,7 @@
 //! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.p99.9`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
 //! | `LOAD.…` | other figures of its program, under the program's own names, as `client.connections_opened` or `client.open_max` of `holdfast load --json` |
 //! | `cpu_us_per_request.PROCESS`, `cpu_user_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; the part in user mode, in proportion to clock ticks; mean cores used; share of time that its busiest thread ran or waited for a core |
-//! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0 |
+//! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0. Pages of a program's file and shared memory count once, not once a process |
 //! | `bytes_per_connection.PROCESS`, `calls_per_request.NAME` | growth of resident memory during the load per connection that the loads had open, if they report the number (`open_max`); system calls, where a probe counts them |
 //! | `cores.looking`, `cores_used`, `stolen` | mean cores that the lab itself used; share of all cores that any process used; share that the host of a virtual machine took although there was work |
 //! | `ports.HOST` | the largest number of its ephemeral ports in use for one destination, as a share of the usable ones |

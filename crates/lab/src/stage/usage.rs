@@ -5,7 +5,9 @@
 use nix::sys::time::TimeValLike as _;
 use nix::time::clock_getcpuclockid;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// CPU time of a process tree since it started.
@@ -113,18 +115,41 @@ fn parse_cores(stat: &str) -> Cores {
     Cores { idle: of(3) + of(4), stolen: of(7), all: ticks.iter().sum() }
 }
 
-/// Resident memory of a process tree in KiB, shared pages counted once per process.
+/// Resident memory of a process tree in KiB.
 pub fn rss_kib_of_tree(root: u32) -> u64 {
     rss_kib_of(&tree(root))
 }
 
-/// The same for known processes.
+/// The same for known processes. Processes that run the same program share the pages of its file and of shared memory:
+/// those count once, as many as the process with most of them has.
 pub fn rss_kib_of(pids: &[u32]) -> u64 {
-    let pages = pids.iter().filter_map(|pid| {
-        let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-        statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    pages.sum::<u64>() * (rustix::param::page_size() as u64 / 1024)
+    let mut shared_of: BTreeMap<Option<(u64, u64)>, u64> = BTreeMap::new();
+    let mut pages = 0;
+    for pid in pids {
+        let Some(memory) = fs::read_to_string(format!("/proc/{pid}/statm")).ok().and_then(|statm| parse_statm(&statm))
+        else {
+            continue;
+        };
+        pages += memory.own;
+        let program = fs::metadata(format!("/proc/{pid}/exe")).ok().map(|file| (file.dev(), file.ino()));
+        let most = shared_of.entry(program).or_default();
+        *most = memory.shared.max(*most);
+    }
+    (pages + shared_of.values().sum::<u64>()) * (rustix::param::page_size() as u64 / 1024)
+}
+
+/// Resident pages of a process: its own, and those of files and of shared memory.
+#[derive(Debug, PartialEq, Eq)]
+struct ResidentPages {
+    own: u64,
+    shared: u64,
+}
+
+/// The second and third field of /proc/PID/statm: all resident pages, and those of files and of shared memory.
+fn parse_statm(statm: &str) -> Option<ResidentPages> {
+    let mut words = statm.split_ascii_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
+    let (all, shared) = (words.next()?, words.next()?);
+    Some(ResidentPages { own: all.saturating_sub(shared), shared })
 }
 
 /// Peak resident memory of a process in KiB; 0 once it has ended.
@@ -279,6 +304,18 @@ mod tests {
         let after = parse_cores("cpu  110 10 110 740 110 10 5 5 60 0\n");
         assert!((after.used_since(before) - 0.5).abs() < 1e-9);
         assert!((before.used_since(before)).abs() < 1e-9 && parse_cores("").all == 0);
+    }
+
+    #[test]
+    fn pages_of_a_programs_file_count_once() {
+        assert_eq!(parse_statm("1523 263 231 5 0 115 0\n"), Some(ResidentPages { own: 32, shared: 231 }));
+        assert_eq!(parse_statm("1523"), None);
+        let folder = tempfile::tempdir().unwrap();
+        let start = |name: &str| Started::new(name, Command::new("sleep").arg("60"), folder.path().join(name)).unwrap();
+        let (first, second) = (start("first"), start("second"));
+        let [one, other] = [first.id(), second.id()].map(|pid| rss_kib_of(&[pid]));
+        let both = rss_kib_of(&[first.id(), second.id()]);
+        assert!(one.max(other) < both && both < one + other, "{one} KiB and {other} KiB, together {both} KiB");
     }
 
     #[test]
