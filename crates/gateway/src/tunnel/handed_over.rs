@@ -146,6 +146,7 @@ impl Tunnel {
                 handover::Side::Upstream => CloseSide::Upstream,
             }),
             has_frames: sent.is_some(),
+            doublings: [0; 2],
         };
         tunnel.set_extras(Extras {
             sent: sent.unwrap_or_default(),

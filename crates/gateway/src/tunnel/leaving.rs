@@ -86,14 +86,14 @@ impl Tunnel {
         self.extras.as_ref()?.leaving.as_deref()
     }
 
-    /// Moves bytes as far as possible, and ends a drained tunnel at its time. `fired`: the deadline has passed; `bound`:
-    /// bytes that each direction may hold now.
-    pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
-        let Some(until) = self.leaving().map(|leaving| leaving.until) else { return self.relay(now, fired, bound) };
+    /// Moves bytes as far as possible, and ends a drained tunnel at its time. `fired`: the deadline has passed; `most`:
+    /// bytes that memory allows each direction to hold now.
+    pub(crate) fn step(&mut self, now: Millis, fired: bool, most: usize) -> TunnelStep {
+        let Some(until) = self.leaving().map(|leaving| leaving.until) else { return self.relay(now, fired, most) };
         if until <= now || self.leaving().is_some_and(|leaving| leaving.parting.is_some()) {
             return self.part(now);
         }
-        match self.relay(now, fired, bound) {
+        match self.relay(now, fired, most) {
             TunnelStep::Wait(_) if self.both_have_closed() => self.part(now),
             TunnelStep::Wait(at) => TunnelStep::Wait(at.min(until)),
             TunnelStep::End(reason) => TunnelStep::End(self.reason_of_end(reason)),

@@ -22,16 +22,19 @@ use crate::tunnel::heartbeat::Heartbeat;
 use crate::tunnel::leaving::Leaving;
 use crate::tunnel::passage::Passage;
 use crate::tunnel::record::TunnelRecord;
-use reactor::{Millis, PeerAddress, Read, TaskId};
+use reactor::{Millis, PeerAddress, Read, SCRATCH_BYTES, TaskId};
 use rules::pace::Pace;
 use std::io;
 use transport::Transport;
 use upstream::balance::Counted;
 use websocket::Boundary;
 
-/// Bytes read from one side before the worker's other tunnels get their turn: four scratch reads of 16 KB keep a bulk
-/// transfer near line rate, and with a thousand tunnels none waits longer than a thousand such turns.
-const TURN_BYTES_MAX: usize = 64 * 1024;
+/// Bytes read from one side before the worker's other tunnels get their turn: copying them takes about 100 µs, and with a
+/// thousand busy tunnels none waits longer than a thousand such turns.
+pub(crate) const TURN_BYTES_MAX: usize = SCRATCH_BYTES;
+
+/// The read size doubles at most this many times: 4 KB become a whole turn.
+const DOUBLINGS_MAX: u8 = 6;
 
 /// How far a direction has come to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub(crate) struct Tunnel {
     ended_by: Option<CloseSide>,
     /// It is a WebSocket, and its frames are followed.
     has_frames: bool,
+    /// How often the read size of each direction has doubled, because the other side accepted everything so far.
+    doublings: [u8; 2],
 }
 
 /// What a tunnel has only while a frame is unfinished, while bytes wait, if it has a rate limit, if it is pinged, or while it is
@@ -146,6 +151,7 @@ impl Tunnel {
             flows: [Flow::default(); 2],
             ended_by: None,
             has_frames,
+            doublings: [0; 2],
         };
         tunnel.set_extras(Extras {
             spills: [RareSpill::default(), RareSpill::new(unsent)],
@@ -188,11 +194,6 @@ impl Tunnel {
         }
     }
 
-    /// Most bytes buffered for a side that does not accept them, if memory allows.
-    pub(crate) fn buffer_bytes(&self) -> usize {
-        self.plan().buffer_bytes
-    }
-
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         let extras = self.extras.as_ref().map_or(0, |extras| size_of::<Extras>() + extras.held_bytes());
@@ -227,13 +228,13 @@ impl Tunnel {
         self.extras = (!extras.is_empty()).then(|| Box::new(extras));
     }
 
-    /// Moves bytes as far as possible. `fired`: the deadline has passed; `bound`: bytes that each direction may hold
-    /// now.
-    fn relay(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
+    /// Moves bytes as far as possible. `fired`: the deadline has passed; `most`: bytes that memory allows each direction to
+    /// hold now.
+    fn relay(&mut self, now: Millis, fired: bool, most: usize) -> TunnelStep {
         let rooms = self.rooms(now);
         let before = self.bytes;
         let (mut sent, mut spills) = self.take_moving();
-        let (upwards, downwards) = self.pump_both(&mut sent, &mut spills, bound, rooms);
+        let (upwards, downwards) = self.pump_both(&mut sent, &mut spills, most, rooms);
         if before[1] == 0 && self.bytes[1] > 0 {
             self.note_first_byte(now);
         }
@@ -272,23 +273,25 @@ impl Tunnel {
         &mut self,
         sent: &mut [Boundary; 2],
         [spill_up, spill_down]: &mut [RareSpill; 2],
-        bound: usize,
+        most: usize,
         rooms: [Option<u64>; 2],
     ) -> (io::Result<Pumped>, io::Result<Pumped>) {
         let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
+        let sizes = ReadSizes { buffer: self.plan().buffer_bytes, most };
         let ([bytes_up, bytes_down], flows) = (&mut self.bytes, &mut self.flows);
+        let [doublings_up, doublings_down] = &mut self.doublings;
         let leaving = self.extras.as_mut().and_then(|extras| extras.leaving.as_deref_mut());
         let [close_up, close_down] = leaving.map_or([None, None], Leaving::closes);
         let [place_up, place_down] = sent.each_mut().map(|place| self.has_frames.then_some(place));
         let passage = Passage { place: place_up, close: close_up };
-        let up = Direction { spill: spill_up, bytes: bytes_up, flow: &mut flows[0] };
-        let upwards = up.pump([client, upstream], bound, rooms[0], passage);
+        let up = Direction { spill: spill_up, bytes: bytes_up, flow: &mut flows[0], doublings: doublings_up };
+        let upwards = up.pump([client, upstream], sizes, rooms[0], passage);
         if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
         let passage = Passage { place: place_down, close: close_down };
-        let down = Direction { spill: spill_down, bytes: bytes_down, flow: &mut flows[1] };
-        let downwards = down.pump([upstream, client], bound, rooms[1], passage);
+        let down = Direction { spill: spill_down, bytes: bytes_down, flow: &mut flows[1], doublings: doublings_down };
+        let downwards = down.pump([upstream, client], sizes, rooms[1], passage);
         if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
@@ -495,11 +498,27 @@ impl Extras {
     }
 }
 
+/// How much one read of a direction takes: bytes that the other side does not accept must be held.
+#[derive(Clone, Copy)]
+struct ReadSizes {
+    /// Bytes of the first read.
+    buffer: usize,
+    /// Bytes that memory allows.
+    most: usize,
+}
+
+impl ReadSizes {
+    fn after(self, doublings: u8) -> usize {
+        self.buffer.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(self.most)
+    }
+}
+
 /// One direction of a tunnel.
 struct Direction<'a> {
     spill: &'a mut RareSpill,
     bytes: &'a mut u64,
     flow: &'a mut Flow,
+    doublings: &'a mut u8,
 }
 
 impl Direction<'_> {
@@ -507,11 +526,11 @@ impl Direction<'_> {
     fn pump(
         self,
         [from, to]: [End<'_>; 2],
-        bound: usize,
+        sizes: ReadSizes,
         room: Option<u64>,
         mut passage: Passage<'_>,
     ) -> io::Result<Pumped> {
-        let Self { spill, bytes, flow } = self;
+        let Self { spill, bytes, flow, doublings } = self;
         let mut pumped = Pumped { moved: to.flush(spill)? > 0, more: false };
         let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
@@ -524,13 +543,18 @@ impl Direction<'_> {
                 pumped.more = limit.is_none();
                 return Ok(pumped);
             }
-            // Never reads more than the bound at once: bytes that the other side does not accept must fit into it.
-            let asked = bound.min(budget);
+            let size = sizes.after(*doublings);
+            let asked = size.min(budget);
             match from.read_with(asked, |data| (data.len(), passage.pass(data, |bytes| to.write(spill, bytes))))? {
                 Read::Data((received, relayed)) => {
                     *bytes += relayed? as u64;
                     budget -= received;
                     pumped.moved = true;
+                    *doublings = match to.is_free(spill) {
+                        false => 0,
+                        true if received == size => doublings.saturating_add(1).min(DOUBLINGS_MAX),
+                        true => *doublings,
+                    };
                 }
                 Read::NotReady => break,
                 Read::Closed => *flow = Flow::Ended,

@@ -5,7 +5,7 @@ use crate::base::counters::bump;
 use crate::base::fault::Fault;
 use crate::base::memory::TUNNEL_FLOOR_BYTES;
 use crate::tunnel::record::log_tunnel;
-use crate::tunnel::{Tunnel, TunnelStep};
+use crate::tunnel::{TURN_BYTES_MAX, Tunnel, TunnelStep};
 use crate::worker::{Body, Worker};
 use std::rc::Rc;
 
@@ -20,8 +20,8 @@ impl Worker {
         self.thread.registry.faults.pass(Fault::Tunnel);
         let task = tunnel.task;
         let fired = self.thread.reactor.take_deadline_fired(task);
-        let bound = self.thread.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);
-        match tunnel.step(self.thread.reactor.now(), fired, bound) {
+        let most = self.thread.memory.room(TURN_BYTES_MAX, TUNNEL_FLOOR_BYTES);
+        match tunnel.step(self.thread.reactor.now(), fired, most) {
             TunnelStep::Wait(deadline) => {
                 self.thread.reactor.set_deadline(task, Some(deadline));
                 self.put(task, Body::Tunnel(tunnel));

@@ -270,58 +270,56 @@ fn k06_unused_responses_are_removed() {
     assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 2 to /a"));
 }
 
+/// A gateway with its cache in this folder, so that another one can have it afterwards.
+fn cached_in(folder: &Path, zone: &str, peer: &Peer) -> Gateway {
+    let text = format!(
+        "error_log stderr info; events {{}} http {{
+            proxy_cache_path {} keys_zone=one:1m {zone};
+            add_header X-Cache $upstream_cache_status always;
+            server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
+                proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h;
+            }} }}
+        }}",
+        folder.display()
+    );
+    Gateway::start(&text, &[peer.address()])
+}
+
+/// Stores the responses to /a, /b and /c in the folder, and returns their files.
+fn three_files_in(folder: &Path, peer: &Peer) -> Vec<PathBuf> {
+    let gateway = cached_in(folder, "", peer);
+    for target in ["/a", "/b", "/c"] {
+        gateway.client().get(target, "");
+    }
+    until("they are stored", || {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let whole = entries.filter(|entry| Key::from_hex(entry.file_name().as_encoded_bytes()).is_some());
+        Some(whole.map(|entry| entry.path()).collect::<Vec<_>>()).filter(|files| files.len() == 3)
+    })
+}
+
 #[test]
 fn k07_files_outlive_the_process_and_are_counted_again() {
-    let (peer, _) = counting(plain);
-    let first = cached("", "", &peer);
-    let mut client = first.client();
-    for target in ["/a", "/b", "/c"] {
-        get(&mut client, target);
-    }
     let (peer, count) = counting(plain);
-    let second = cached("max_size=4k manager_sleep=10ms loader_files=1 loader_sleep=10ms", "", &peer);
-    let (from, to) = (first.prefix().join("cache"), second.prefix().join("cache"));
-    let _ = std::fs::remove_dir_all(&to);
-    std::fs::rename(from, to).unwrap();
-    let mut client = second.client();
-    assert_eq!(get(&mut client, "/b"), status_and_body("HIT", "response 2 to /b"), "at once");
-    assert_eq!(count.load(Ordering::SeqCst), 0);
-    drop(first);
+    let folder = tempfile::tempdir().unwrap();
+    three_files_in(folder.path(), &peer);
+    let second = cached_in(folder.path(), "loader_files=1 loader_sleep=100ms", &peer);
+    assert_eq!(get(&mut second.client(), "/b"), status_and_body("HIT", "response 2 to /b"), "at once");
+    assert_eq!(count.load(Ordering::SeqCst), 3, "the upstream was not asked again");
+    until("all are counted", || (metric(&second, "holdfast_cache_keys") == "3").then_some(()));
 }
 
 #[test]
 fn k07_walk_keeps_foreign_files_and_removes_damaged_ones() {
     let (peer, _) = counting(plain);
     let folder = tempfile::tempdir().unwrap();
-    let start = || {
-        let text = format!(
-            "error_log stderr info; events {{}} http {{
-                proxy_cache_path {} keys_zone=one:1m;
-                server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
-                    proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h;
-                }} }}
-            }}",
-            folder.path().display()
-        );
-        Gateway::start(&text, &[peer.address()])
-    };
-    let stored = || {
-        let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
-        let whole = entries.filter(|entry| Key::from_hex(entry.file_name().as_encoded_bytes()).is_some());
-        whole.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let first = start();
-    for target in ["/a", "/b", "/c"] {
-        first.client().get(target, "");
-    }
-    let files = until("they are stored", || Some(stored()).filter(|files| files.len() == 3));
-    drop(first);
+    let files = three_files_in(folder.path(), &peer);
     // A file of nginx, one that a power failure has left, and one that is whole.
     let nginx = [&[5, 0, 0, 0, 0, 0, 0, 0, 0x80][..], &[0; 300], b"\nKEY: /a\nHTTP/1.1 200 OK\r\n\r\nbody"].concat();
     std::fs::write(&files[0], &nginx).unwrap();
     std::fs::write(&files[1], [0; 500]).unwrap();
     std::fs::write(folder.path().join("index.snapshot"), "garbage").unwrap();
-    let second = start();
+    let second = cached_in(folder.path(), "", &peer);
     let line = second.logged("are not of Holdfast");
     assert!(line.contains(" [warn] ") && line.contains("cache \"one\": 1 files in"), "{line}");
     assert!(second.logged("damaged files in").contains("cache \"one\": 1 damaged files"));
