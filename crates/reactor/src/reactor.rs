@@ -50,21 +50,23 @@ pub(crate) mod flag {
     pub(crate) const FAILED: u8 = 1 << 3;
     /// EPOLLOUT is part of the registration.
     pub(crate) const OUT_ARMED: u8 = 1 << 4;
+    /// We have sent FIN, and knew of none from the peer.
+    pub(crate) const WE_CLOSED_FIRST: u8 = 1 << 5;
 }
 
 /// A registered socket: 12 bytes, since there is one for each, and most are silent. So its parts are packed.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// From the low end: five bits of flags, two bits of the owner's kind, an unused one, and the generation.
+    /// From the low end: six bits of flags, two bits of the owner's kind, and the generation.
     packed: u32,
     /// The owner's task or label, the low half first.
     number: [u32; 2],
 }
 
 /// Bits of flags in a slot: all that [`flag`] has.
-const FLAG_BITS: u32 = 0x1f;
+const FLAG_BITS: u32 = 0x3f;
 /// Where the kind of the owner is, and how wide.
-const KIND_SHIFT: u32 = 5;
+const KIND_SHIFT: u32 = 6;
 const KIND_BITS: u32 = 3 << KIND_SHIFT;
 /// Where the generation is. Only events of one call of `epoll_wait` can be stale, so 24 bits are more than enough.
 const GENERATION_SHIFT: u32 = 8;
@@ -315,6 +317,10 @@ impl Reactor {
         self.slots.borrow().slots[slot as usize].flags()
     }
 
+    pub(crate) fn add_flags(&self, slot: u32, flags: u8) {
+        self.slots.borrow_mut().slots[slot as usize].add_flags(flags);
+    }
+
     pub(crate) fn clear_flags(&self, slot: u32, flags: u8) {
         self.slots.borrow_mut().slots[slot as usize].clear_flags(flags);
     }
@@ -423,7 +429,8 @@ mod tests {
             slot.begin_generation();
             slot.clear_flags(flag::WRITABLE);
             assert_eq!(slot.owner(), owner);
-            assert_eq!(slot.flags(), flag::READABLE | flag::PEER_CLOSED | flag::FAILED | flag::OUT_ARMED);
+            let others = flag::READABLE | flag::PEER_CLOSED | flag::FAILED | flag::OUT_ARMED | flag::WE_CLOSED_FIRST;
+            assert_eq!(slot.flags(), others);
         }
         assert_eq!(slot.generation(), 4);
         slot.packed |= !((1 << GENERATION_SHIFT) - 1);

@@ -116,11 +116,7 @@ impl Tunnel {
             (permit, seat) = places_at(peer, generation, registry);
             port = if peer.has_port { registry.ports.opened(&upstream, &peer.address) } else { None };
         }
-        let flows = state.directions.each_ref().map(|direction| match direction.flow {
-            handover::Flow::Open => Flow::Open,
-            handover::Flow::Ended => Flow::Ended,
-            handover::Flow::Closed => Flow::Closed,
-        });
+        let flows = state.directions.each_ref().map(|direction| flow_of(direction.flow));
         let paces = state.paces.map(|pace| {
             let handover::Pace { rate, after, began_ms, not_before_ms } = pace?;
             Some(Pace::from_parts([rate, after, began_ms, not_before_ms]))
@@ -130,6 +126,10 @@ impl Tunnel {
             spill.hold(&[&direction.waiting]);
             RareSpill::new(spill)
         });
+        if flows[0] == Flow::Closed {
+            // The predecessor has sent the FIN. Sending it again only tells our reactor.
+            let _ = upstream.shutdown_write();
+        }
         let mut tunnel = Self {
             downstream: ClientEnd::Socket(client),
             upstream: Bound::new(Transport::plain(upstream), plan, port, permit),
@@ -205,6 +205,14 @@ fn settings_of(plan: &BoundTunnel, registry: &Registry) -> handover::Settings {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn flow_of(state: handover::Flow) -> Flow {
+    match state {
+        handover::Flow::Open => Flow::Open,
+        handover::Flow::Ended => Flow::Ended,
+        handover::Flow::Closed => Flow::Closed,
+    }
 }
 
 /// The same settings here: those of the configuration, if it has them. As after a reload, a tunnel keeps the settings of

@@ -299,3 +299,59 @@ fn peer_that_received_the_request_acknowledges_or_resets() {
     });
     assert_eq!(looked, (Some(libc::EPIPE), true));
 }
+
+/// Whether the kernel keeps TIME_WAIT for a connection from this address to that one.
+fn is_in_time_wait(from: SocketAddr, to: SocketAddr) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let [from, to] = [from, to].map(|address| format!(":{:04X}", address.port()));
+    table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>()).any(
+        |fields| matches!(fields[..], [_, local, remote, "06", ..] if local.ends_with(&from) && remote.ends_with(&to)),
+    )
+}
+
+/// Ends a connection in this way and drops our end; checks that the kernel agrees with the stream.
+fn time_wait_after(end: impl FnOnce(&Rc<Reactor>, &mut Option<TcpStream>, &Stream)) -> bool {
+    let reactor = Reactor::new().unwrap();
+    let (client, stream, _) = pair(&reactor);
+    let (ours, theirs) = (client.peer_addr().unwrap(), client.local_addr().unwrap());
+    let mut client = Some(client);
+    end(&reactor, &mut client, &stream);
+    let expected = stream.leaves_time_wait();
+    drop((stream, client));
+    let begun = Instant::now();
+    while expected != is_in_time_wait(ours, theirs) {
+        assert!(begun.elapsed() < DEADLINE, "expected TIME_WAIT: {expected}");
+        std::thread::yield_now();
+    }
+    expected
+}
+
+fn until_closed(reactor: &Rc<Reactor>, stream: &Stream) {
+    assert_eq!(read_some(reactor, stream), None);
+    // The event of the FIN may come after the read that has found it.
+    reactor.turn(Some(0)).unwrap();
+}
+
+#[test]
+fn the_side_that_closes_first_has_time_wait() {
+    let peer_closes = |reactor: &Rc<Reactor>, client: &mut Option<TcpStream>, stream: &Stream| {
+        drop(client.take());
+        until_closed(reactor, stream);
+    };
+    assert!(time_wait_after(|_, _, _| {}), "we close first");
+    assert!(!time_wait_after(peer_closes));
+    assert!(time_wait_after(|reactor, client, stream| {
+        stream.shutdown_write().unwrap();
+        peer_closes(reactor, client, stream);
+    }));
+    assert!(!time_wait_after(|reactor, client, stream| {
+        client.as_ref().unwrap().shutdown(std::net::Shutdown::Write).unwrap();
+        until_closed(reactor, stream);
+        stream.shutdown_write().unwrap();
+    }));
+    assert!(!time_wait_after(|reactor, client, stream| {
+        stream.shutdown_write().unwrap();
+        reset(client.take().unwrap());
+        until(reactor, |_| stream.is_failed().then_some(()));
+    }));
+}
