@@ -12,6 +12,7 @@ pub(crate) mod file_stamp;
 mod holder;
 pub(crate) mod logs;
 pub(crate) mod memory;
+pub(crate) mod read_size;
 pub(crate) mod route_cells;
 pub(crate) mod saved_file;
 pub(crate) mod share;

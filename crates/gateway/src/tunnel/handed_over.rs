@@ -4,6 +4,7 @@
 use crate::base::buffer::{RareSpill, Spill};
 use crate::base::close::CloseSide;
 use crate::base::logs::access::{LineName, LogSink};
+use crate::base::read_size::ReadSize;
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::registry::generation::{BoundTunnel, Generation};
 use crate::registry::limit_zones::Limited;
@@ -146,7 +147,7 @@ impl Tunnel {
                 handover::Side::Upstream => CloseSide::Upstream,
             }),
             has_frames: sent.is_some(),
-            doublings: [0; 2],
+            sizes: [ReadSize::default(); 2],
         };
         tunnel.set_extras(Extras {
             sent: sent.unwrap_or_default(),

@@ -13,6 +13,7 @@ pub(crate) mod record;
 use crate::base::buffer::{RareSpill, Spill};
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::ErrorLog;
+use crate::base::read_size::ReadSize;
 use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
 use crate::registry::peer_states::TunnelPeer;
@@ -32,9 +33,6 @@ use websocket::Boundary;
 /// Bytes read from one side before the worker's other tunnels get their turn: copying them takes about 100 µs, and with a
 /// thousand busy tunnels none waits longer than a thousand such turns.
 pub(crate) const TURN_BYTES_MAX: usize = SCRATCH_BYTES;
-
-/// The read size doubles at most this many times: 4 KB become a whole turn.
-const DOUBLINGS_MAX: u8 = 6;
 
 /// How far a direction has come to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,8 +66,8 @@ pub(crate) struct Tunnel {
     ended_by: Option<CloseSide>,
     /// It is a WebSocket, and its frames are followed.
     has_frames: bool,
-    /// How often the read size of each direction has doubled, because the other side accepted everything so far.
-    doublings: [u8; 2],
+    /// How much the directions read at once.
+    sizes: [ReadSize; 2],
 }
 
 /// What a tunnel has only while a frame is unfinished, while bytes wait, if it has a rate limit, if it is pinged, or while it is
@@ -151,7 +149,7 @@ impl Tunnel {
             flows: [Flow::default(); 2],
             ended_by: None,
             has_frames,
-            doublings: [0; 2],
+            sizes: [ReadSize::default(); 2],
         };
         tunnel.set_extras(Extras {
             spills: [RareSpill::default(), RareSpill::new(unsent)],
@@ -277,21 +275,21 @@ impl Tunnel {
         rooms: [Option<u64>; 2],
     ) -> (io::Result<Pumped>, io::Result<Pumped>) {
         let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
-        let sizes = ReadSizes { buffer: self.plan().buffer_bytes, most };
+        let (first, [size_up, size_down]) = (self.plan().buffer_bytes, &mut self.sizes);
         let ([bytes_up, bytes_down], flows) = (&mut self.bytes, &mut self.flows);
-        let [doublings_up, doublings_down] = &mut self.doublings;
         let leaving = self.extras.as_mut().and_then(|extras| extras.leaving.as_deref_mut());
         let [close_up, close_down] = leaving.map_or([None, None], Leaving::closes);
         let [place_up, place_down] = sent.each_mut().map(|place| self.has_frames.then_some(place));
         let passage = Passage { place: place_up, close: close_up };
-        let up = Direction { spill: spill_up, bytes: bytes_up, flow: &mut flows[0], doublings: doublings_up };
-        let upwards = up.pump([client, upstream], sizes, rooms[0], passage);
+        let up = Direction { spill: spill_up, bytes: bytes_up, flow: &mut flows[0], size: size_up, first, most };
+        let upwards = up.pump([client, upstream], rooms[0], passage);
         if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
         let passage = Passage { place: place_down, close: close_down };
-        let down = Direction { spill: spill_down, bytes: bytes_down, flow: &mut flows[1], doublings: doublings_down };
-        let downwards = down.pump([upstream, client], sizes, rooms[1], passage);
+        let down =
+            Direction { spill: spill_down, bytes: bytes_down, flow: &mut flows[1], size: size_down, first, most };
+        let downwards = down.pump([upstream, client], rooms[1], passage);
         if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
@@ -498,39 +496,21 @@ impl Extras {
     }
 }
 
-/// How much one read of a direction takes: bytes that the other side does not accept must be held.
-#[derive(Clone, Copy)]
-struct ReadSizes {
-    /// Bytes of the first read.
-    buffer: usize,
-    /// Bytes that memory allows.
-    most: usize,
-}
-
-impl ReadSizes {
-    fn after(self, doublings: u8) -> usize {
-        self.buffer.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(self.most)
-    }
-}
-
 /// One direction of a tunnel.
 struct Direction<'a> {
     spill: &'a mut RareSpill,
     bytes: &'a mut u64,
     flow: &'a mut Flow,
-    doublings: &'a mut u8,
+    size: &'a mut ReadSize,
+    /// Bytes of the first read, and those that memory allows.
+    first: usize,
+    most: usize,
 }
 
 impl Direction<'_> {
     /// `room`: bytes that may be read, if limited; `passage`: how they go on.
-    fn pump(
-        self,
-        [from, to]: [End<'_>; 2],
-        sizes: ReadSizes,
-        room: Option<u64>,
-        mut passage: Passage<'_>,
-    ) -> io::Result<Pumped> {
-        let Self { spill, bytes, flow, doublings } = self;
+    fn pump(self, [from, to]: [End<'_>; 2], room: Option<u64>, mut passage: Passage<'_>) -> io::Result<Pumped> {
+        let Self { spill, bytes, flow, size, first, most } = self;
         let mut pumped = Pumped { moved: to.flush(spill)? > 0, more: false };
         let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
@@ -543,18 +523,13 @@ impl Direction<'_> {
                 pumped.more = limit.is_none();
                 return Ok(pumped);
             }
-            let size = sizes.after(*doublings);
-            let asked = size.min(budget);
+            let asked = size.bytes(first, most).min(budget);
             match from.read_with(asked, |data| (data.len(), passage.pass(data, |bytes| to.write(spill, bytes))))? {
                 Read::Data((received, relayed)) => {
                     *bytes += relayed? as u64;
                     budget -= received;
                     pumped.moved = true;
-                    *doublings = match to.is_free(spill) {
-                        false => 0,
-                        true if received == size => doublings.saturating_add(1).min(DOUBLINGS_MAX),
-                        true => *doublings,
-                    };
+                    size.note(received == asked, to.is_free(spill));
                 }
                 Read::NotReady => break,
                 Read::Closed => *flow = Flow::Ended,

@@ -1,6 +1,7 @@
 //! A request being sent to the upstream.
 
 use crate::base::buffer::Spill;
+use crate::base::read_size::ReadSize;
 use crate::connector::h2::stream::LeasedStream;
 use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
 use crate::upstream::side::{PeerLink, UpstreamSide};
@@ -42,6 +43,8 @@ struct Framed {
 /// A request being sent to the upstream.
 pub(crate) struct Sending {
     pub(crate) spill: Spill,
+    /// How much of a streamed body is read from the client at once.
+    pub(crate) size: ReadSize,
     /// Bytes that were written or wait in the spill, without those of the body's file.
     given: u64,
     coding: BodyCoding,
@@ -67,6 +70,7 @@ impl Sending {
     pub(crate) fn begin(up: &UpstreamSide, request: &OutgoingRequest<'_>, body: &OutgoingBody) -> Self {
         let mut sending = Self {
             spill: Spill::default(),
+            size: ReadSize::default(),
             given: 0,
             coding: request.coding,
             offset: 0,
@@ -289,7 +293,7 @@ impl Sending {
         if self.broken { 0 } else { self.waiting_bytes() }
     }
 
-    fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         self.spill.len() + self.framed.waiting
     }
 

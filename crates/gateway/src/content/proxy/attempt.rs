@@ -29,14 +29,13 @@ use crate::upstream::incoming::BodySeen;
 use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
 use crate::upstream::sending::{OutgoingRequest, Sending};
 use crate::upstream::side::{Reuse, UpstreamSide};
-use reactor::{Interest, Woken};
+use reactor::{Interest, SCRATCH_BYTES, Woken};
 use rules::grpc::Status;
 use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
-/// Bytes of a streamed request body read from the client at once; no more is held for an upstream that does not accept
-/// it.
+/// Bytes of a streamed request body that are first read from the client at once.
 const STREAM_BYTES: usize = 16 * 1024;
 
 /// How an attempt ended.
@@ -286,13 +285,17 @@ impl Exchange {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.intake.body.received),
             };
-            let most = self.thread.memory.room(STREAM_BYTES, FLOOR_BYTES);
-            let read = self.down.read_body(&mut self.intake.body, most, |data| {
+            let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            let (asked, before) = (sending.size.bytes(STREAM_BYTES, most), self.intake.body.received);
+            let read = self.down.read_body(&mut self.intake.body, asked, |data| {
                 // L8: no byte beyond the body limit is passed on; the check below ends the body.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
                 sending.give(up, data);
             });
+            let received = (self.intake.body.received - before) as usize;
+            // The data of chunks is a little shorter than what was read.
+            sending.size.note(received + received / 8 >= asked, sending.waiting_bytes() == 0);
             if let Some(reply) = self.check_received_size() {
                 // Without the last chunk the upstream does not mistake the partial body for a whole request.
                 return Err(AttemptEnd::Reply(reply));

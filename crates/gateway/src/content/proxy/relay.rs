@@ -4,6 +4,7 @@
 use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
 use crate::base::memory::FLOOR_BYTES;
+use crate::base::read_size::ReadSize;
 use crate::base::stall_timeout::StallTimeout;
 use crate::content::proxy::behind::CaughtUp;
 use crate::downstream::Downstream;
@@ -204,10 +205,10 @@ impl Upload<'_> {
     }
 }
 
-/// Limits of one step: how much may be held and read. Lower than configured if memory is short.
+/// Limits of one step: how much may be held, and the most that is read at once. Lower if memory is short.
 struct Bounds {
     buffer_bytes: usize,
-    ask_max: usize,
+    read_bytes_max: usize,
     now: Millis,
 }
 
@@ -221,21 +222,20 @@ impl Exchange {
         plan: &RelayPlan,
     ) -> RelayEnd {
         self.thread.registry.faults.pass(Fault::Relay);
-        let mut ask = plan.buffer_bytes;
+        let mut size = ReadSize::default();
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             if upload.goes_on(up) && self.send_more(upload.sending, up, upload.body).is_err() {
                 return RelayEnd::ClientGone(CloseReason::ClientAborted);
             }
             let bounds = self.bounds(relay, plan);
-            ask = ask.min(bounds.ask_max);
             let held = relay.held_bytes();
             let takes_more = match self.serve_behind(relay, bounds.buffer_bytes).await {
                 Ok(caught_up) => caught_up == CaughtUp::TakesMore,
                 Err(reason) => return RelayEnd::ClientGone(reason),
             };
             let before = self.given_to_client();
-            let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask);
+            let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut size);
             let is_idle = !takes_more && matches!(step, RelayStep::Yield) && before == self.given_to_client();
             let (timeout, wants, client_full) = match relay.for_readers(step, takes_more) {
                 RelayStep::End(end) => return end,
@@ -324,7 +324,7 @@ impl Exchange {
         let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
         // Compressing takes longer than passing on: other tasks get their turn in between.
         let most = if self.response.filters.changes_body() { most.min(GZIP_TURN_BYTES) } else { most };
-        Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() }
+        Bounds { buffer_bytes: plan.buffer_bytes.min(most), read_bytes_max: most, now: self.thread.reactor.now() }
     }
 }
 
@@ -334,7 +334,7 @@ fn step(
     relay: &mut Relay,
     up: &UpstreamSide,
     bounds: &Bounds,
-    ask: &mut usize,
+    size: &mut ReadSize,
 ) -> RelayStep {
     for _ in 0..READS_MAX {
         if relay.is_write_due() {
@@ -360,7 +360,7 @@ fn step(
         }
         let before = if relay.muted { 0 } else { down.waiting_bytes() };
         // The held bytes are bounded; a client that has accepted everything so far may get more at once.
-        let room = (*ask).max(bounds.buffer_bytes) - before.min(bounds.buffer_bytes);
+        let room = size.bytes(bounds.buffer_bytes, bounds.read_bytes_max) - before.min(bounds.buffer_bytes);
         let max = match relay.body.source {
             Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),
             _ => room,
@@ -373,11 +373,7 @@ fn step(
         let received = relay.body.received;
         match up.read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, filters, down))) {
             Ok(Read::Data((count, Ok(())))) => {
-                *ask = match if relay.muted { 0 } else { down.waiting_bytes() } {
-                    0 if count == max => (*ask * 2).min(bounds.ask_max),
-                    0 => *ask,
-                    _ => bounds.buffer_bytes,
-                };
+                size.note(count == max, relay.muted || down.waiting_bytes() == 0);
                 if let Some(pace) = &mut relay.pace {
                     pace.note(received, relay.body.received, bounds.now.0);
                 }
@@ -446,10 +442,10 @@ mod tests {
         let mut relay = Relay::new(ResponseBody::new(source));
         let head = ReplyHead::whole(0);
         relay.feed(b"", Some(head.with(b"")), &mut filters, &mut down).expect("a client in memory");
-        let bounds = Bounds { buffer_bytes: 4096, ask_max: 4096, now: Millis(0) };
-        let mut ask = 4096;
+        let bounds = Bounds { buffer_bytes: 4096, read_bytes_max: 4096, now: Millis(0) };
+        let mut size = ReadSize::default();
         loop {
-            match step(&mut filters, &mut down, &mut relay, &side, &bounds, &mut ask) {
+            match step(&mut filters, &mut down, &mut relay, &side, &bounds, &mut size) {
                 RelayStep::Yield => {}
                 step => return (step, response.take_body()),
             }
