@@ -13,7 +13,7 @@ use crate::content::cache::CacheUse;
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::forced_range::unsatisfiable;
-use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan, Upload};
+use crate::content::proxy::relay::{READS_MAX, Relay, RelayEnd, RelayPlan, Upload};
 use crate::content::proxy::response_head::HeadStep;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::exchange::Exchange;
@@ -269,14 +269,18 @@ impl Exchange {
         AttemptEnd::Failed { failure: Failure::Timeout, sent }
     }
 
-    /// Sends what the socket accepts, and, if the body is streamed, what the client has sent meanwhile.
+    /// Sends what the socket accepts, and, if the body is streamed, what the client has sent meanwhile, some reads of it in one
+    /// turn.
     pub(crate) fn send_more(
         &mut self,
         sending: &mut Sending,
         up: &UpstreamSide,
         body: &OutgoingBody,
     ) -> Result<(), AttemptEnd> {
-        while sending.flush(up) {
+        for _ in 0..READS_MAX {
+            if !sending.flush(up) {
+                return Ok(());
+            }
             if let Some((file, length)) = body.file() {
                 sending.give_file(up, file, length);
                 return Ok(());
@@ -307,6 +311,8 @@ impl Exchange {
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
             }
         }
+        // More may have come: other tasks come first.
+        self.thread.reactor.wake(self.task());
         Ok(())
     }
 
