@@ -467,6 +467,9 @@ impl Dialogue {
     }
 
     fn converse(&mut self, stream: &Transport, site: &mut Site) -> Round {
+        if stream.is_peer_closed() && !site.reactor.may_end(self.task) {
+            return Round::Wait;
+        }
         let State::WebSocket(session) = &mut self.state else { return Round::Again };
         let step = session.step(stream, site);
         let due = session.due();

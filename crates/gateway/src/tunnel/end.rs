@@ -132,6 +132,11 @@ impl End<'_> {
         }
     }
 
+    /// Whether the peer of a socket has sent its end; bytes before it may be unread.
+    pub(super) fn is_peer_closed(self) -> bool {
+        matches!(self, Self::Socket(socket) if socket.is_peer_closed())
+    }
+
     pub(super) fn is_failed(self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_failed(),

@@ -192,6 +192,13 @@ impl Tunnel {
         }
     }
 
+    /// Whether a side has left and that has not been found yet.
+    pub(crate) fn is_left(&self) -> bool {
+        let has_left = |end: End<'_>| end.is_failed() || end.is_peer_closed();
+        (self.flows[0] == Flow::Open && has_left(self.downstream.borrowed()))
+            || (self.flows[1] == Flow::Open && has_left(End::Socket(&self.upstream)))
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         let extras = self.extras.as_ref().map_or(0, |extras| size_of::<Extras>() + extras.held_bytes());

@@ -315,7 +315,7 @@ impl Worker {
             Body::Reading(connection) => self.read_head(connection, None, true),
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Session(slot) => self.poll_session(task, slot),
-            Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
+            Body::Tunnel(tunnel) => self.run_tunnel(tunnel),
             Body::Frozen(tunnel) => self.put(task, Body::Frozen(tunnel)),
             Body::Datagrams(session) => self.step_datagrams(session),
             Body::Lingering(linger) => self.step_linger(linger),

@@ -16,6 +16,15 @@ impl Worker {
         self.step_tunnel(tunnel);
     }
 
+    /// Steps a tunnel after an event.
+    pub(super) fn run_tunnel(self: &Rc<Self>, tunnel: Box<Tunnel>) {
+        let task = tunnel.task;
+        if tunnel.is_left() && !self.thread.reactor.may_end(task) {
+            return self.put(task, Body::Tunnel(tunnel));
+        }
+        self.step_tunnel(tunnel);
+    }
+
     pub(super) fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
         self.thread.registry.faults.pass(Fault::Tunnel);
         let task = tunnel.task;

@@ -355,3 +355,29 @@ fn the_side_that_closes_first_has_time_wait() {
         until(reactor, |_| stream.is_failed().then_some(()));
     }));
 }
+
+#[test]
+fn connections_that_go_on_come_before_those_that_end() {
+    let reactor = Reactor::new().unwrap();
+    let tasks: Vec<TaskId> = (0..200).map(|_| reactor.create_task()).collect();
+    let lively = reactor.create_task();
+    for task in &tasks {
+        reactor.wake(*task);
+    }
+    let (mut ended, mut turns) = (Vec::new(), 0);
+    while ended.len() < tasks.len() {
+        reactor.wake(lively);
+        reactor.turn(Some(0)).unwrap();
+        let mut is_lively = false;
+        while let Some(ready) = reactor.next_ready() {
+            match ready {
+                Ready::Task(task) if task == lively => is_lively = true,
+                Ready::Task(task) if reactor.may_end(task) => ended.push(task),
+                _ => {}
+            }
+        }
+        assert!(is_lively, "in each turn");
+        turns += 1;
+    }
+    assert_eq!((ended, turns), (tasks, 4), "in the order of their events, 64 in each turn");
+}
