@@ -304,6 +304,9 @@ impl Worker {
             Some(body) => std::mem::replace(body, Body::Free),
             None => Body::Free,
         };
+        if body.is_left() && !self.thread.reactor.may_end(task) {
+            return self.put(task, body);
+        }
         match body {
             Body::Free if task == self.thread.chores.task => self.keep_house(),
             Body::Free => {}
@@ -315,7 +318,7 @@ impl Worker {
             Body::Reading(connection) => self.read_head(connection, None, true),
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Session(slot) => self.poll_session(task, slot),
-            Body::Tunnel(tunnel) => self.run_tunnel(tunnel),
+            Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Frozen(tunnel) => self.put(task, Body::Frozen(tunnel)),
             Body::Datagrams(session) => self.step_datagrams(session),
             Body::Lingering(linger) => self.step_linger(linger),

@@ -1,4 +1,4 @@
-//! Tunnels on the worker: events and the clock step them, and their end is logged.
+//! Tunnels on the worker: events and the clock step them, and their end is logged. Also which connections were left.
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
@@ -9,19 +9,21 @@ use crate::tunnel::{TURN_BYTES_MAX, Tunnel, TunnelStep};
 use crate::worker::{Body, Worker};
 use std::rc::Rc;
 
+impl Body {
+    /// Whether its client, or the peer of a tunnel, has left while it was silent.
+    pub(super) fn is_left(&self) -> bool {
+        match self {
+            Self::Idle(connection) => connection.stream.is_peer_closed(),
+            Self::Tunnel(tunnel) => tunnel.is_left(),
+            _ => false,
+        }
+    }
+}
+
 impl Worker {
     pub(super) fn begin_tunnel(self: &Rc<Self>, tunnel: Box<Tunnel>) {
         bump(&self.thread.counters().tunnels, 1);
         self.drain_if_outdated(tunnel.task, tunnel.plan(), tunnel.peer());
-        self.step_tunnel(tunnel);
-    }
-
-    /// Steps a tunnel after an event.
-    pub(super) fn run_tunnel(self: &Rc<Self>, tunnel: Box<Tunnel>) {
-        let task = tunnel.task;
-        if tunnel.is_left() && !self.thread.reactor.may_end(task) {
-            return self.put(task, Body::Tunnel(tunnel));
-        }
         self.step_tunnel(tunnel);
     }
 

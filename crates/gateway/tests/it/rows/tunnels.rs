@@ -2,7 +2,7 @@
 
 use crate::site::{GET, HELLO, Site};
 use std::time::Duration;
-use testkit::{End, Peer, Signal, Talk};
+use testkit::{End, Gateway, Peer, Signal, Talk};
 
 const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -13,15 +13,18 @@ const FLOOD: usize = 96 << 20;
 
 /// A site with an upstream that switches protocols and then runs the script.
 fn switching(location: &str, script: impl Fn(Talk) + Send + Sync + 'static) -> Site {
-    let peer = Peer::script(move |mut talk| {
+    Site::with(switching_peer(script), &format!("{PASS} {location}"))
+}
+
+fn switching_peer(script: impl Fn(Talk) + Send + Sync + 'static) -> Peer {
+    Peer::script(move |mut talk| {
         if let Some(request) = talk.request() {
             assert_eq!(request.value("Upgrade"), Some("websocket"));
             assert_eq!(request.value("Connection"), Some("upgrade"));
             talk.send(SWITCHING);
             script(talk);
         }
-    });
-    Site::with(peer, &format!("{PASS} {location}"))
+    })
 }
 
 /// A client in a tunnel.
@@ -191,6 +194,25 @@ fn w04_the_upstream_half_closes_and_listens_on() {
     client.send("to them");
     client.close();
     heard.wait();
+    ended(&site);
+}
+
+/// More than the worker closes in one turn.
+#[test]
+fn w04_tunnels_left_all_at_once_end_and_others_go_on() {
+    let peer = switching_peer(echo);
+    let conf = testkit::site::text(1, "", PASS).replace("worker_connections 64", "worker_connections 1024");
+    let site = Site { gateway: Gateway::start(&conf, &[peer.address()]), peer };
+    let mut stays = tunnelled(&site);
+    let crowd: Vec<Talk> = (0..200).map(|_| tunnelled(&site)).collect();
+    site.gateway.until_totals("all are open", |totals| totals.tunnels == 201);
+    drop(crowd);
+    stays.send("here");
+    stays.expect("here");
+    site.gateway.until_totals("one is left", |totals| totals.tunnels == 1);
+    stays.send("still here");
+    stays.expect("still here");
+    drop(stays);
     ended(&site);
 }
 
