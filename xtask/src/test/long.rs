@@ -65,7 +65,7 @@ const STEPS: [Step; 18] = [
         minutes: "5",
         runs: Runs::Test(
             Some(("HOLDFAST_UPGRADES", "2800")),
-            &["-p", "holdfast", "--test", "it", "several_upgrades", "--", "--nocapture"],
+            &["-p", "holdfast", "--test", "it", "upgrades_lose_no_request", "--", "--nocapture"],
         ),
     },
     Step {
@@ -74,7 +74,7 @@ const STEPS: [Step; 18] = [
         minutes: "31",
         runs: Runs::Test(
             Some(("HOLDFAST_RELOADS", "136 5000 600")),
-            &["-p", "holdfast", "--test", "it", "over_many_reloads", "--", "--nocapture"],
+            &["-p", "holdfast", "--test", "it", "many_reloads_fail_no_request", "--", "--nocapture"],
         ),
     },
     Step {
@@ -218,6 +218,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Step>> {
 mod tests {
     use super::*;
     use clap::Parser as _;
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn steps_are_chosen_by_name_and_unknown_ones_refused() {
@@ -226,6 +227,35 @@ mod tests {
         assert_eq!(choose(&[]).unwrap().len(), STEPS.len());
         let refused = choose(&["soap".to_owned()]).err().unwrap().to_string();
         assert!(refused.contains("`soap`") && refused.contains("nginx-agrees"), "{refused}");
+    }
+
+    /// The sources of tests that read this environment variable.
+    fn sources_with(variable: &str) -> Vec<(PathBuf, String)> {
+        let quoted = format!("\"{variable}\"");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let files = sources_below(&root.join("crates"));
+        let texts = files.into_iter().filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)));
+        texts.filter(|(_, text)| text.contains(&quoted)).collect()
+    }
+
+    fn sources_below(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let found = entries.flat_map(|path| if path.is_dir() { sources_below(&path) } else { vec![path] });
+        found.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect()
+    }
+
+    #[test]
+    fn every_filter_of_the_long_tier_finds_its_test() {
+        for step in &STEPS {
+            let Runs::Test(Some((variable, _)), arguments) = step.runs else { continue };
+            let filter = arguments.iter().skip_while(|word| **word != "--test").nth(2).unwrap();
+            let name = filter.rsplit("::").next().unwrap();
+            let is_there = sources_with(variable).iter().any(|(path, text)| {
+                let is_module = path.file_stem().is_some_and(|stem| stem == name);
+                is_module || text.lines().any(|line| line.starts_with("fn ") && line.contains(name))
+            });
+            assert!(is_there, "{}: no test `{filter}` reads {variable}", step.name);
+        }
     }
 
     #[test]
