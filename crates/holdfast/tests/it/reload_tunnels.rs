@@ -1,5 +1,5 @@
 //! Reloads of a busy program with many tunnels. `HOLDFAST_RELOADS="136 5000 600"` (reloads, tunnels, seconds) makes the run
-//! long, and runs nginx and HAProxy in the same test for comparison.
+//! long, and runs nginx and HAProxy in the same test for comparison; a fourth word (`haproxy`) runs that proxy alone.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::support;
@@ -32,16 +32,31 @@ struct Scale {
     tunnels: usize,
     seconds: u64,
     is_long: bool,
+    proxies: &'static [Proxy],
 }
 
 impl Scale {
     fn chosen() -> Self {
         let Ok(text) = std::env::var("HOLDFAST_RELOADS") else {
-            return Self { reloads: 20, tunnels: 300, seconds: 0, is_long: false };
+            return Self { reloads: 20, tunnels: 300, seconds: 0, is_long: false, proxies: &[Proxy::Holdfast] };
         };
-        let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-        let [reloads, tunnels, seconds] = numbers[..] else { panic!("HOLDFAST_RELOADS=\"reloads tunnels seconds\"") };
-        Self { reloads: reloads as usize, tunnels: tunnels as usize, seconds, is_long: true }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (numbers, names) = words.split_at(3.min(words.len()));
+        let numbers: Vec<u64> = numbers.iter().map(|word| word.parse().unwrap()).collect();
+        let (&[reloads, tunnels, seconds], proxies) = (numbers.as_slice(), proxies_of(names)) else {
+            panic!("HOLDFAST_RELOADS=\"reloads tunnels seconds [proxy]\"");
+        };
+        Self { reloads: reloads as usize, tunnels: tunnels as usize, seconds, is_long: true, proxies }
+    }
+}
+
+fn proxies_of(names: &[&str]) -> &'static [Proxy] {
+    match names {
+        [] => &[Proxy::Holdfast, Proxy::Nginx, Proxy::Haproxy],
+        ["holdfast"] => &[Proxy::Holdfast],
+        ["nginx"] => &[Proxy::Nginx],
+        ["haproxy"] => &[Proxy::Haproxy],
+        other => panic!("no proxy {other:?}"),
     }
 }
 
@@ -94,7 +109,7 @@ impl Scene {
         let timeout = 3600 + round;
         if self.proxy == Proxy::Haproxy {
             let text = format!(
-                "global\n maxconn 20000\n nbthread 2\ndefaults\n mode http\n timeout connect 10s\n timeout client 1h\n \
+                "global\n maxconn 9900\n nbthread 2\ndefaults\n mode http\n timeout connect 10s\n timeout client 1h\n \
                  timeout server 1h\n timeout tunnel 1h\nfrontend f\n bind 127.0.0.1:{port}\n \
                  use_backend changed if {{ path_beg /changed/ }}\n default_backend kept\n\
                  backend kept\n http-request set-path %[path,regsub(^/kept/,/)]\n server s {origin}\n\
@@ -306,9 +321,7 @@ fn many_reloads_fail_no_request_and_end_no_tunnel() {
     let (_, hard) = reactor::descriptor_limit().unwrap();
     reactor::raise_descriptor_limit(hard).unwrap();
     let (_origin, address) = start_origin();
-    let arms: &[Proxy] =
-        if scale.is_long { &[Proxy::Holdfast, Proxy::Nginx, Proxy::Haproxy] } else { &[Proxy::Holdfast] };
-    for proxy in arms {
+    for proxy in scale.proxies {
         let outcome = run(*proxy, address, scale);
         let Outcome { answered, failed, kept, closed, memory_kb, descriptors, processes } = &outcome;
         writeln!(
