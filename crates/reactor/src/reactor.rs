@@ -130,18 +130,6 @@ struct Slots {
     free: Vec<u32>,
 }
 
-/// Ends of connections in one turn. When thousands of peers leave at once, the kernel reports that before what other
-/// connections have received since; closing 64 connections takes 2 to 3 ms.
-const ENDS_MAX: usize = 64;
-
-/// Connections whose peer has left and that end in a later turn.
-#[derive(Debug, Default)]
-struct Ends {
-    /// How many more may end in this turn.
-    left: usize,
-    waiting: VecDeque<TaskId>,
-}
-
 /// The event loop of one thread.
 #[derive(Debug)]
 pub struct Reactor {
@@ -155,7 +143,6 @@ pub struct Reactor {
     now: Cell<Millis>,
     now_us: Cell<Micros>,
     turns: Cell<u64>,
-    ends: RefCell<Ends>,
 }
 
 impl Reactor {
@@ -179,7 +166,6 @@ impl Reactor {
             now: Cell::new(now),
             now_us: Cell::new(now_us),
             turns: Cell::new(0),
-            ends: RefCell::default(),
         }))
     }
 
@@ -201,7 +187,7 @@ impl Reactor {
     /// Waits until something happens, at most for `at_most_ms` (`None`: until a deadline or an event), and collects it.
     pub fn turn(&self, at_most_ms: Option<u64>) -> io::Result<()> {
         self.free_orphans();
-        self.begin_ends();
+        self.tasks.borrow_mut().begin_ends();
         let timeout = self.timeout_ms(at_most_ms);
         let mut events = self.events.borrow_mut();
         let count = match self.home.poller.wait(&mut events, timeout) {
@@ -221,24 +207,10 @@ impl Reactor {
         Ok(())
     }
 
-    /// The tasks that have waited longest may end before others.
-    fn begin_ends(&self) {
-        let ends = &mut *self.ends.borrow_mut();
-        ends.left = ENDS_MAX;
-        let count = ends.waiting.len().min(ENDS_MAX);
-        ends.waiting.drain(..count).for_each(|task| self.wake(task));
-    }
-
-    /// Whether the connection of this task, whose peer has left, may end now. If not, its task is woken in a later turn:
+    /// Whether the connection of this task may end now that its peer has left. If not, the task is woken in a later turn:
     /// connections that go on come first.
     pub fn may_end(&self, task: TaskId) -> bool {
-        let ends = &mut *self.ends.borrow_mut();
-        if ends.left == 0 {
-            ends.waiting.push_back(task);
-            return false;
-        }
-        ends.left -= 1;
-        true
+        self.tasks.borrow_mut().may_end(task)
     }
 
     /// The next thing to do; `None` when the turn has nothing left.

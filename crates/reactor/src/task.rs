@@ -30,7 +30,13 @@ struct Header {
     alive: bool,
     queued: bool,
     deadline_fired: bool,
+    /// Its end waits for a later turn.
+    deferred: bool,
 }
+
+/// Ends of connections in one turn. When thousands of peers leave at once, the kernel reports that before what other
+/// connections have received since; closing 64 connections takes 2 to 3 ms.
+const ENDS_MAX: usize = 64;
 
 /// The task table and the ready list.
 #[derive(Debug, Default)]
@@ -38,6 +44,10 @@ pub(crate) struct Tasks {
     headers: Vec<Header>,
     free: Vec<u32>,
     ready: VecDeque<u32>,
+    /// How many more connections may end in this turn.
+    ends_left: usize,
+    /// Tasks that end in a later turn, each once.
+    deferred: VecDeque<TaskId>,
 }
 
 impl Tasks {
@@ -55,6 +65,7 @@ impl Tasks {
         // A queued flag left from the index's former task stays: its entry is still in the list and wakes the new one once.
         header.alive = true;
         header.deadline_fired = false;
+        header.deferred = false;
         TaskId { index, generation: header.generation }
     }
 
@@ -77,6 +88,32 @@ impl Tasks {
             header.deadline_fired = true;
             self.wake_index(index);
         }
+    }
+
+    /// Begins a turn: the tasks that have waited longest may end before others.
+    pub(crate) fn begin_ends(&mut self) {
+        self.ends_left = ENDS_MAX;
+        for _ in 0..self.deferred.len().min(ENDS_MAX) {
+            let Some(task) = self.deferred.pop_front() else { break };
+            if let Some(header) = self.alive(task) {
+                header.deferred = false;
+                self.wake_index(task.index);
+            }
+        }
+    }
+
+    /// Whether a task may end in this turn; otherwise it is woken in a later one.
+    pub(crate) fn may_end(&mut self, task: TaskId) -> bool {
+        if let Some(left) = self.ends_left.checked_sub(1) {
+            self.ends_left = left;
+            return true;
+        }
+        if let Some(header) = self.alive(task)
+            && !std::mem::replace(&mut header.deferred, true)
+        {
+            self.deferred.push_back(task);
+        }
+        false
     }
 
     pub(crate) fn take_deadline_fired(&mut self, task: TaskId) -> bool {
@@ -111,5 +148,26 @@ impl Tasks {
 
     fn alive(&mut self, task: TaskId) -> Option<&mut Header> {
         self.headers.get_mut(task.index as usize).filter(|header| header.alive && header.generation == task.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_waits_once_for_its_end() {
+        let mut tasks = Tasks::default();
+        let [first, second] = [tasks.create(), tasks.create()];
+        for task in [first, second, first, second] {
+            assert!(!tasks.may_end(task), "no turn has begun");
+        }
+        assert_eq!(tasks.deferred, [first, second]);
+        tasks.end(first);
+        let next = tasks.create();
+        assert!(next.index == first.index && !tasks.may_end(next));
+        tasks.begin_ends();
+        assert_eq!([tasks.next_ready(), tasks.next_ready(), tasks.next_ready()], [Some(second), Some(next), None]);
+        assert!(tasks.may_end(second) && tasks.deferred.is_empty());
     }
 }

@@ -192,11 +192,15 @@ impl Tunnel {
         }
     }
 
-    /// Whether a side has left and that has not been found yet.
+    /// Whether a side has left, and the next step finds that. A FIN behind bytes that the other side does not accept is found
+    /// later; until then the tunnel goes on.
     pub(crate) fn is_left(&self) -> bool {
-        let has_left = |end: End<'_>| end.is_failed() || end.is_peer_closed();
-        (self.flows[0] == Flow::Open && has_left(self.downstream.borrowed()))
-            || (self.flows[1] == Flow::Open && has_left(End::Socket(&self.upstream)))
+        let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
+        let empty = RareSpill::default();
+        [[client, upstream], [upstream, client]].into_iter().enumerate().any(|(index, [from, to])| {
+            let spill = self.extras.as_ref().map_or(&empty, |extras| &extras.spills[index]);
+            self.flows[index] == Flow::Open && (from.is_failed() || (from.is_peer_closed() && to.is_free(spill)))
+        })
     }
 
     /// Bytes of memory that it holds.
