@@ -96,7 +96,7 @@ impl Parked {
 
     /// Whether dropping it now leaves its port in TIME_WAIT. Two system calls.
     pub fn leaves_time_wait(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| leaves_time_wait(socket.as_fd()))
+        self.socket.as_ref().is_some_and(|socket| leaves_time_wait(socket.as_fd(), false))
     }
 
     /// The socket, for another process: no reactor watches it any more.

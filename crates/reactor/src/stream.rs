@@ -281,14 +281,9 @@ impl Stream {
     /// first.
     pub fn leaves_time_wait(&self) -> bool {
         let flags = self.reactor.flags(self.slot);
-        match (flags & flag::WE_CLOSED_FIRST != 0, flags & (flag::PEER_CLOSED | flag::FAILED) != 0) {
-            (false, true) => false,
-            // The kernel keeps TIME_WAIT apart from the socket, which is closed for it; so it is after a reset.
-            (true, true) if self.progress().is_some_and(|progress| progress.state == TcpState::Closed) => {
-                matches!(self.take_error(), Ok(None))
-            }
-            _ => leaves_time_wait(self.fd()),
-        }
+        let we_were_first = flags & flag::WE_CLOSED_FIRST != 0;
+        let peer_was_first = !we_were_first && flags & (flag::PEER_CLOSED | flag::FAILED) != 0;
+        !peer_was_first && leaves_time_wait(self.fd(), we_were_first)
     }
 
     /// Lets go of the socket and leaves the connection as it is: another process has it, and continues.
@@ -308,12 +303,17 @@ impl Stream {
     }
 }
 
-/// Whether closing a socket now leaves its port in TIME_WAIT: neither side has closed, or we have and the peer has not. A close
-/// with unread bytes is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`).
-pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>) -> bool {
-    let Some((state, _)) = sys::tcp_state_and_acked(socket) else { return false };
-    matches!(state, TCP_ESTABLISHED | TCP_FIN_WAIT1 | TCP_FIN_WAIT2 | TCP_CLOSING)
-        && sys::peek(socket).map_or(true, |unread| unread == 0)
+/// Whether closing a socket now leaves its port in TIME_WAIT, or has done so: neither side has closed, or we have first. A close
+/// with unread bytes is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`). When both sides have closed, the
+/// kernel keeps TIME_WAIT apart from the socket, which counts as closed; so it does after a reset, which leaves an error.
+pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>, we_closed_first: bool) -> bool {
+    match sys::tcp_state_and_acked(socket) {
+        Some((TCP_ESTABLISHED | TCP_FIN_WAIT1 | TCP_FIN_WAIT2 | TCP_CLOSING, _)) => {
+            sys::peek(socket).map_or(true, |unread| unread == 0)
+        }
+        Some((TCP_CLOSE, _)) if we_closed_first => matches!(socket2::SockRef::from(&socket).take_error(), Ok(None)),
+        _ => false,
+    }
 }
 
 impl Waited for Stream {

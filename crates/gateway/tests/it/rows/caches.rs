@@ -8,9 +8,14 @@ use testkit::{Gateway, Peer, Request, Signal, Talk, until};
 
 /// A gateway with one cache; `zone` and `words` are added to it.
 pub(super) fn cached(zone: &str, words: &str, peer: &Peer) -> Gateway {
+    cached_at("cache levels=1:2", zone, words, peer)
+}
+
+/// The same with its files at this path, so that another gateway can have them afterwards.
+fn cached_at(path: &str, zone: &str, words: &str, peer: &Peer) -> Gateway {
     let text = format!(
         "error_log stderr info; events {{ worker_connections 4096; }} http {{
-            proxy_cache_path cache levels=1:2 keys_zone=one:1m {zone};
+            proxy_cache_path {path} keys_zone=one:1m {zone};
             add_header X-Cache $upstream_cache_status always;
             server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
                 proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h; {words}
@@ -270,24 +275,9 @@ fn k06_unused_responses_are_removed() {
     assert_eq!(get(&mut client, "/a"), status_and_body("MISS", "response 2 to /a"));
 }
 
-/// A gateway with its cache in this folder, so that another one can have it afterwards.
-fn cached_in(folder: &Path, zone: &str, peer: &Peer) -> Gateway {
-    let text = format!(
-        "error_log stderr info; events {{}} http {{
-            proxy_cache_path {} keys_zone=one:1m {zone};
-            add_header X-Cache $upstream_cache_status always;
-            server {{ listen {{listen}}; location /status {{ status_page; }} location / {{
-                proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h;
-            }} }}
-        }}",
-        folder.display()
-    );
-    Gateway::start(&text, &[peer.address()])
-}
-
 /// Stores the responses to /a, /b and /c in the folder, and returns their files.
 fn three_files_in(folder: &Path, peer: &Peer) -> Vec<PathBuf> {
-    let gateway = cached_in(folder, "", peer);
+    let gateway = cached_at(&folder.display().to_string(), "", "", peer);
     for target in ["/a", "/b", "/c"] {
         gateway.client().get(target, "");
     }
@@ -303,7 +293,7 @@ fn k07_files_outlive_the_process_and_are_counted_again() {
     let (peer, count) = counting(plain);
     let folder = tempfile::tempdir().unwrap();
     three_files_in(folder.path(), &peer);
-    let second = cached_in(folder.path(), "loader_files=1 loader_sleep=100ms", &peer);
+    let second = cached_at(&folder.path().display().to_string(), "loader_files=1 loader_sleep=100ms", "", &peer);
     assert_eq!(get(&mut second.client(), "/b"), status_and_body("HIT", "response 2 to /b"), "at once");
     assert_eq!(count.load(Ordering::SeqCst), 3, "the upstream was not asked again");
     until("all are counted", || (metric(&second, "holdfast_cache_keys") == "3").then_some(()));
@@ -319,7 +309,7 @@ fn k07_walk_keeps_foreign_files_and_removes_damaged_ones() {
     std::fs::write(&files[0], &nginx).unwrap();
     std::fs::write(&files[1], [0; 500]).unwrap();
     std::fs::write(folder.path().join("index.snapshot"), "garbage").unwrap();
-    let second = cached_in(folder.path(), "", &peer);
+    let second = cached_at(&folder.path().display().to_string(), "", "", &peer);
     let line = second.logged("are not of Holdfast");
     assert!(line.contains(" [warn] ") && line.contains("cache \"one\": 1 files in"), "{line}");
     assert!(second.logged("damaged files in").contains("cache \"one\": 1 damaged files"));
