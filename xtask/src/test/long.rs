@@ -217,8 +217,9 @@ fn choose(names: &[String]) -> Result<Vec<&'static Step>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::source::tracked_files;
     use clap::Parser as _;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     #[test]
     fn steps_are_chosen_by_name_and_unknown_ones_refused() {
@@ -229,30 +230,25 @@ mod tests {
         assert!(refused.contains("`soap`") && refused.contains("nginx-agrees"), "{refused}");
     }
 
-    /// The sources of tests that read this environment variable.
-    fn sources_with(variable: &str) -> Vec<(PathBuf, String)> {
-        let quoted = format!("\"{variable}\"");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let files = sources_below(&root.join("crates"));
-        let texts = files.into_iter().filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)));
-        texts.filter(|(_, text)| text.contains(&quoted)).collect()
-    }
-
-    fn sources_below(folder: &Path) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let found = entries.flat_map(|path| if path.is_dir() { sources_below(&path) } else { vec![path] });
-        found.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect()
-    }
-
     #[test]
     fn every_filter_of_the_long_tier_finds_its_test() {
+        let workspace = Workspace::locate().unwrap();
+        let files = tracked_files(&workspace).unwrap();
+        let is_source = |path: &&Path| path.starts_with("crates") && path.extension().is_some_and(|end| end == "rs");
+        let sources: Vec<(&Path, String)> = files
+            .iter()
+            .map(Path::new)
+            .filter(is_source)
+            .map(|path| (path, std::fs::read_to_string(workspace.root.join(path)).unwrap()))
+            .collect();
         for step in &STEPS {
             let Runs::Test(Some((variable, _)), arguments) = step.runs else { continue };
             let filter = arguments.iter().skip_while(|word| **word != "--test").nth(2).unwrap();
             let name = filter.rsplit("::").next().unwrap();
-            let is_there = sources_with(variable).iter().any(|(path, text)| {
-                let is_module = path.file_stem().is_some_and(|stem| stem == name);
-                is_module || text.lines().any(|line| line.starts_with("fn ") && line.contains(name))
+            let quoted = format!("\"{variable}\"");
+            let is_there = sources.iter().filter(|(_, text)| text.contains(&quoted)).any(|(path, text)| {
+                path.file_stem().is_some_and(|stem| stem == name)
+                    || text.lines().any(|line| line.starts_with("fn ") && line.contains(name))
             });
             assert!(is_there, "{}: no test `{filter}` reads {variable}", step.name);
         }

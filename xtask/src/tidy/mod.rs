@@ -17,7 +17,7 @@ mod links;
 mod one_name;
 mod plain_words;
 mod profiles;
-mod source;
+pub(crate) mod source;
 mod test_programs;
 mod unsafe_code;
 mod wall_clock;

@@ -29,7 +29,7 @@ impl Source {
 }
 
 /// Paths of all tracked files, and of new ones that are not ignored, so that a rule reports before the commit.
-pub(super) fn tracked_files(workspace: &Workspace) -> Result<Vec<String>> {
+pub(crate) fn tracked_files(workspace: &Workspace) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     Ok(output_of(&mut git)?.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())

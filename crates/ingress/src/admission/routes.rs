@@ -97,7 +97,7 @@ macro_rules! route {
 route!(HttpRoute, http_routes, headers, query_params);
 route!(GrpcRoute, grpc_routes, headers);
 
-/// Implements [`Route`] for a kind whose rules have only backends. `hostnames` is its list of host names, if it has one.
+/// Implements [`Route`] for a kind with backends only. `hostnames` is its list of host names, if it has one.
 macro_rules! stream_route {
     ($type:ty, $objects:ident, $protocol:literal $(, $hostnames:ident)?) => {
         impl Route for $type {
